@@ -80,14 +80,14 @@ class Proxy:
     """The proxy process, as a context manager. `lines`: name to (port, target ports)."""
 
     def __init__(self, lines: dict[str, tuple[int, list[int]]]) -> None:
-        self._said = json.dumps(
+        self._connections = json.dumps(
             [{"name": name, "port": port, "to": to} for name, (port, to) in lines.items()]
         )
         self._process: Popen[str]
 
     def __enter__(self) -> Self:
         self._process = Popen(
-            [sys.executable, "-m", "sim.proxy", self._said], stdin=PIPE, stdout=PIPE, text=True
+            [sys.executable, "-m", "sim.proxy", self._connections], stdin=PIPE, stdout=PIPE, text=True
         )
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "ready\n"

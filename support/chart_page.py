@@ -81,11 +81,11 @@ class ChartServer:
 @contextmanager
 def serving() -> Generator[ChartServer]:
     """Serve the page on a free port for the duration of the context."""
-    stage = ChartServer()
+    chart_server = ChartServer()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            kind, body = stage.reply(self.path)
+            kind, body = chart_server.reply(self.path)
             self.send_response(200 if kind else 404)
             self.send_header("content-type", kind or "text/plain")
             self.send_header("content-security-policy", POLICY)
@@ -99,9 +99,9 @@ def serving() -> Generator[ChartServer]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    stage.base = f"http://127.0.0.1:{server.server_port}"
+    chart_server.base = f"http://127.0.0.1:{server.server_port}"
     try:
-        yield stage
+        yield chart_server
     finally:
         server.shutdown()
         server.server_close()
@@ -176,9 +176,9 @@ def _note(message: ConsoleMessage, faults: list[str]) -> None:
         faults.append(message.text)
 
 
-def shown(page: Page, stage: ChartServer, query: str = "") -> dict[str, Any]:
+def shown(page: Page, chart_server: ChartServer, query: str = "") -> dict[str, Any]:
     """Open the chart and return its drawing."""
-    page.goto(f"{stage.base}/?{query}")
+    page.goto(f"{chart_server.base}/?{query}")
     return drawn(page)
 
 

@@ -13,9 +13,9 @@ class MemoryRecording:
     """A recording in memory. Implements `Reading`."""
 
     source: str
-    kept: list[Batch]
-    path: Path = Path("kept")
-    format: str = "kept"
+    stored: list[Batch]
+    path: Path = Path("memory")
+    format: str = "memory"
     counts: ReadCounts = field(default_factory=ReadCounts)
     bytes_total: int = 0
     bytes_read: int = 0
@@ -24,4 +24,4 @@ class MemoryRecording:
 
     def batches(self) -> Iterator[Batch]:
         """Yield the rows as one batch."""
-        return iter(self.kept)
+        return iter(self.stored)

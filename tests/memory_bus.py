@@ -14,7 +14,7 @@ class Bus:
 
     def __init__(self) -> None:
         self.down = self.silent = False
-        self.told: list[tuple[str, bytes]] = []
+        self.published: list[tuple[str, bytes]] = []
         self.puts: list[Latest] = []
         self._listeners: dict[str, list[Callable[[bytes], None]]] = {}
         self.latest = LocalLatest()
@@ -22,18 +22,18 @@ class Bus:
     async def tell(self, name: str, body: bytes) -> None:
         if self.down or self.silent:
             return
-        self.told.append((name, body))
-        for heard in list(self._listeners.get(name, ())):
-            heard(body)
+        self.published.append((name, body))
+        for listener in list(self._listeners.get(name, ())):
+            listener(body)
 
     @asynccontextmanager
-    async def listen(self, name: str, heard: Callable[[bytes], None]) -> AsyncGenerator[None]:
+    async def listen(self, name: str, listener: Callable[[bytes], None]) -> AsyncGenerator[None]:
         listeners = self._listeners.setdefault(name, [])
-        listeners.append(heard)
+        listeners.append(listener)
         try:
             yield
         finally:
-            listeners.remove(heard)
+            listeners.remove(listener)
 
     async def put(self, states: Sequence[Latest]) -> Mapping[str, Order]:
         if self.down:

@@ -191,8 +191,8 @@ class MemorySessions:
 
 def query(registry: Registry, store: Any = None, alerts: Any = None) -> Query:
     """The query service over a registry, one completed session of the operator's, and alerts of the past."""
-    kept: Any = store or MemorySessions(0)
-    return Query(kept, REFERENCE.universe, REFERENCE.calendar, registry, alerts)
+    sessions: Any = store or MemorySessions(0)
+    return Query(sessions, REFERENCE.universe, REFERENCE.calendar, registry, alerts)
 
 
 def completed(owner: int, source: str) -> SessionRow:

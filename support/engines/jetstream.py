@@ -79,7 +79,7 @@ class JetStream:
             return False
 
     def _config(self, node: int) -> str:
-        said = f"""
+        config = f"""
             server_name: n{node}
             host: 127.0.0.1
             port: {self.ports[node]}
@@ -88,10 +88,10 @@ class JetStream:
             jetstream {{ store_dir: "{self._folder / str(node)}", max_memory_store: 1GB, max_file_store: 8GB }}
         """
         if len(self.ports) == 1:
-            return said
+            return config
         routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in self._routes)
         return (
-            said
+            config
             + f"""
             cluster {{
                 name: outcry, host: 127.0.0.1, port: {self._routes[node]}, routes: [{routes}], no_advertise: true

@@ -13,10 +13,10 @@ _PORTS = range(20_000, 32_768)
 
 def free_ports(count: int) -> list[int]:
     """Return ports of this machine without a listener, chosen at random, so that parallel tests choose others."""
-    with ExitStack() as held:
+    with ExitStack() as sockets:
         found: list[int] = []
         for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
-            one = held.enter_context(socket.socket())
+            one = sockets.enter_context(socket.socket())
             with suppress(OSError):  # in use: try the next
                 one.bind(("127.0.0.1", port))
                 found.append(port)

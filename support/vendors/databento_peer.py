@@ -75,7 +75,7 @@ class Caller:
 
     peer: "DatabentoPeer"
     writer: asyncio.StreamWriter
-    held: bytearray = field(default_factory=bytearray)
+    unsent: bytearray = field(default_factory=bytearray)
     asked: list[SubscriptionRequest] = field(default_factory=list)
     symbols: set[str] = field(default_factory=set)
     streams: bool = False
@@ -83,14 +83,14 @@ class Caller:
     def send(self, *messages: object) -> None:
         data = b"".join(bytes(message) for message in messages)  # pyright: ignore[reportArgumentType]
         if self.peer.frozen:
-            self.held += data
+            self.unsent += data
         elif not self.writer.is_closing():
             self.writer.write(data)
 
     def thaw(self) -> None:
         if not self.writer.is_closing():
-            self.writer.write(bytes(self.held))
-        self.held.clear()
+            self.writer.write(bytes(self.unsent))
+        self.unsent.clear()
 
     def reset(self) -> None:
         """Break the connection as a failed machine does."""
@@ -215,7 +215,7 @@ class DatabentoPeer:
                 schema=None, ts_out=False, version=3,
             ).encode()
         )  # fmt: skip
-        kept_ns = self.now_ns - self.replay_keeps_ns
+        earliest_ns = self.now_ns - self.replay_keeps_ns
         parts: list[tuple[str, Rows]] = []
         for ask in caller.asked:
             assert ask.schema == "trades"
@@ -225,7 +225,7 @@ class DatabentoPeer:
                 continue
             start_ns = int(ask.start or self.now_ns)
             assert start_ns <= self.now_ns, "a replay cannot begin in the future"
-            if self.ages_out and start_ns < kept_ns:
+            if self.ages_out and start_ns < earliest_ns:
                 text = "Replay data is no longer retained"
                 caller.send(ErrorMsg(self.now_ns, text, code=ErrorCode.REPLAY_DATA_AGED_OUT))
                 return self._hang_up(caller)
@@ -234,7 +234,7 @@ class DatabentoPeer:
             caller.send(self._mapping(ask.symbols))
             caller.symbols.add(ask.symbols)
             again_ns = self._again_ns.pop(ask.symbols, 0)
-            rows = self._past(ask.symbols, max(start_ns - again_ns, kept_ns))
+            rows = self._past(ask.symbols, max(start_ns - again_ns, earliest_ns))
             self.repeated += int((rows["ts_event"] < start_ns).sum())
             parts.append((ask.symbols, rows))
         caller.send(*self._records(parts))

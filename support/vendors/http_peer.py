@@ -85,7 +85,7 @@ class HttpPeer:
     async def greet(self, line: Line) -> None:
         """Send the greeting to a new connection."""
 
-    async def heard(self, line: Line, text: str) -> None:
+    async def on_text(self, line: Line, text: str) -> None:
         raise NotImplementedError
 
     # -- lifecycle
@@ -131,7 +131,7 @@ class HttpPeer:
                 if message.type is WSMsgType.PING:
                     await ws.pong(message.data)
                 elif message.type is WSMsgType.TEXT:
-                    await self.heard(line, message.data)
+                    await self.on_text(line, message.data)
         except ConnectionResetError:
             pass
         finally:

@@ -41,7 +41,7 @@ class IbkrPeer:
         self.refused: dict[str, int] = {}
         self.hurried = (0, 0)
         #: Client IDs of closed connections whose end TWS has not detected.
-        self.held: set[int] = set()
+        self.undetected_closed: set[int] = set()
         #: Every request: its first field, and the root it concerns.
         self.asked: list[tuple[int, str]] = []
         self._tapes: dict[Contract, Rows] = {}
@@ -148,7 +148,9 @@ class IbkrPeer:
     @property
     def clients(self) -> set[int]:
         """Return the client IDs of the connected programs."""
-        return self.held | {visit.client_id for visit in self._visits if visit.client_id is not None}
+        return self.undetected_closed | {
+            visit.client_id for visit in self._visits if visit.client_id is not None
+        }
 
     def admits(self) -> bool:
         """Return whether new connections are accepted."""
@@ -206,9 +208,9 @@ class IbkrPeer:
         rows = [row for row in self._past(self.contract(con_id)) if until_s - 86_400 <= row[0] < until_s]
         found: list[tuple[int, ...]] = []
         for minute, members in groupby(rows, key=lambda row: row[0] // 60):
-            held = list(members)
-            prices = [row[1] for row in held]
-            lots = sum(row[2] for row in held)
+            rows = list(members)
+            prices = [row[1] for row in rows]
+            lots = sum(row[2] for row in rows)
             found.append((minute * 60, prices[0], max(prices), min(prices), prices[-1], lots))
         return found
 

@@ -27,7 +27,7 @@ class Visit:
         self.task = task
         self.client_id: int | None = None
         self.streams: dict[Contract, int] = {}
-        self._held = b""
+        self._unsent = b""
         self._handlers: dict[str, Callable[[list[str]], None]] = {
             "9": self._details,
             "20": self._bars,
@@ -42,14 +42,14 @@ class Visit:
     def say(self, raw: bytes) -> None:
         """Send data, or store it while sending is paused."""
         if self._peer.frozen:
-            self._held += raw
+            self._unsent += raw
         else:
             self._writer.write(raw)
 
     def let_go(self) -> None:
         """Send the stored data."""
-        held, self._held = self._held, b""
-        self._writer.write(held)
+        unsent, self._unsent = self._unsent, b""
+        self._writer.write(unsent)
 
     async def flush(self) -> None:
         """Wait until all data is sent."""

@@ -58,7 +58,7 @@ class MassivePeer(HttpPeer):
     async def tell(self, line: Line, status: str, message: str) -> None:
         await line.send(json.dumps([{"ev": "status", "status": status, "message": message}]))
 
-    async def heard(self, line: Line, text: str) -> None:
+    async def on_text(self, line: Line, text: str) -> None:
         asked = json.loads(text)
         if asked["action"] == "auth":
             self.logins += 1

@@ -148,23 +148,23 @@ class ProjectXPeer(HttpPeer):
     async def hub(self, request: web.Request) -> web.StreamResponse:
         return await self.serve_line(request) if self.at_the_door(request) else self.answer("", 401)
 
-    async def heard(self, line: Line, text: str) -> None:
+    async def on_text(self, line: Line, text: str) -> None:
         for part in text.split(END)[:-1]:
-            said = json.loads(part)
-            if "protocol" in said:
-                assert said == {"protocol": "json", "version": 1}
+            message = json.loads(part)
+            if "protocol" in message:
+                assert message == {"protocol": "json", "version": 1}
                 line.signed_in = True
                 await line.send("{}" + END)
-            elif said["type"] == 1:
-                await self.invoked(line, said)
+            elif message["type"] == 1:
+                await self.invoked(line, message)
 
-    async def invoked(self, line: Line, said: Mapping[str, object]) -> None:
-        done: dict[str, object] = {"type": 3, "invocationId": said["invocationId"]}
-        arguments = said["arguments"]
+    async def invoked(self, line: Line, message: Mapping[str, object]) -> None:
+        done: dict[str, object] = {"type": 3, "invocationId": message["invocationId"]}
+        arguments = message["arguments"]
         assert isinstance(arguments, list)
         if not self.entitled:
             done["error"] = "No market data subscription for this account."
-        elif said["target"] == "SubscribeContractTrades":
+        elif message["target"] == "SubscribeContractTrades":
             line.subscribed.add(arguments[0])
         await line.send(json.dumps(done) + END)
 

@@ -46,7 +46,7 @@ class Room:
     fields: dict[str, list[str]] = field(default_factory=dict)
     series: list[Series] = field(default_factory=list)
     compact: bool = True
-    told: bool = False
+    configured: bool = False
 
 
 class Line:
@@ -151,8 +151,8 @@ class Line:
     async def tell(self, channel: int, kind: str, events: list[Json]) -> None:
         """Send events in the channel's format, preceded by the configuration if it was not sent yet."""
         room = self.rooms[channel]
-        if not room.told:
-            room.told = True
+        if not room.configured:
+            room.configured = True
             config = {"type": "FEED_CONFIG", "channel": channel, "aggregationPeriod": 0,
                       "dataFormat": "COMPACT" if room.compact else "FULL"}  # fmt: skip
             await self.send(config | ({"eventFields": room.fields} if room.fields else {}))

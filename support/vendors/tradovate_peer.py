@@ -82,7 +82,7 @@ class TradovatePeer:
         self.withheld: set[str] = set()
         self.asked: list[dict[str, Any]] = []
         #: Ids of open subscriptions.
-        self.held: set[int] = set()
+        self.open_subscriptions: set[int] = set()
         self._tapes: dict[str, tuple[Rows, int]] = {}
         self._ids: dict[str, int] = {}
         self._tokens: dict[str, int] = {}
@@ -322,7 +322,7 @@ class TradovatePeer:
                 await self._chart(client, number, asked)
             case "md/cancelChart":
                 client.charts.pop(asked["subscriptionId"], None)
-                self.held.discard(asked["subscriptionId"])
+                self.open_subscriptions.discard(asked["subscriptionId"])
                 await self._answer(client, number, 200, {"ok": True})
             case "md/subscribeQuote":
                 client.quotes.add(asked["symbol"])
@@ -361,7 +361,7 @@ class TradovatePeer:
         self.repeated += sum(int(row["ts_event"]) < asked_ns for _, row in found)
         live = next(self._numbers)
         past = live if self.shared_number else next(self._numbers)
-        self.held |= {live, past}
+        self.open_subscriptions |= {live, past}
         if "closestTimestamp" not in reach:
             client.charts[live] = name
         if self.bare:
@@ -426,12 +426,12 @@ class TradovatePeer:
             },
         }  # fmt: skip
 
-    async def _answer(self, client: Client, number: str, status: int, said: Any = None) -> None:
-        answer = {"s": status, "i": int(number)} | ({} if said is None else {"d": said})
+    async def _answer(self, client: Client, number: str, status: int, data: Any = None) -> None:
+        answer = {"s": status, "i": int(number)} | ({} if data is None else {"d": data})
         await self._send(client, f"a{json.dumps([answer])}")
 
-    async def _event(self, client: Client, event: str, said: Any) -> None:
-        await self._send(client, f"a{json.dumps([{'e': event, 'd': said}])}")
+    async def _event(self, client: Client, event: str, data: Any) -> None:
+        await self._send(client, f"a{json.dumps([{'e': event, 'd': data}])}")
 
     async def _send(self, client: Client, text: str, *, missed: bool = True) -> None:
         if self._frozen:

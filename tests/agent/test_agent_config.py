@@ -57,7 +57,7 @@ def test_a_good_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (SERVICE, "has no feed"),
         (SERVICE + "[[feed]]\n", "feed 1: Set either broker"),
@@ -81,8 +81,8 @@ def test_a_good_file(tmp_path: Path) -> None:
         (SERVICE + '[[feed]]\nscid = "ESZ26_FUT_CME.scid"\nsymbols = ["ES"]\n', "Unknown field symbols"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str, said: str) -> None:
-    assert said in refusal(tmp_path, text)
+def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    assert message in refusal(tmp_path, text)
 
 
 def test_a_key_is_needed_and_looked_at(tmp_path: Path) -> None:

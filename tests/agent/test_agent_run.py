@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
-from tests.e2e.test_replay_command import Service as Stage
-from tests.e2e.test_replay_command import serving
+from tests.e2e.test_replay_command import Service, serving
 
 from outcry.agent.agent import Agent, Source
 from outcry.agent.feed_runner import MarketContext
@@ -96,19 +95,19 @@ def trades(*seconds: float, price: int = 6000, caps_ns: int = 0) -> Trades:
 class Play:
     """An agent with its feeds, and the events that the service received of each."""
 
-    def __init__(self, stage: Stage, folder: Path, key: str, feeds: dict[str, Scripted]) -> None:
-        self.stage, self.feeds = stage, feeds
+    def __init__(self, service: Service, folder: Path, key: str, feeds: dict[str, Scripted]) -> None:
+        self.service, self.feeds = service, feeds
         self._log = FileLog(folder)
         market = MarketContext(REFERENCE.universe, REFERENCE.calendar, Stopped())
-        self.said: list[tuple[str, dict[str, object]]] = []
+        self.log_lines: list[tuple[str, dict[str, object]]] = []
         self.agent = Agent(
             [Source(name, feed) for name, feed in feeds.items()], Spool(self._log, folder, 1 << 30),
-            HttpTransport(ServiceEndpoint(stage.url, key)), market,
-            lambda event, **more: self.said.append((event, more)), speedup=20.0,
+            HttpTransport(ServiceEndpoint(service.url, key)), market,
+            lambda event, **more: self.log_lines.append((event, more)), speedup=20.0,
         )  # fmt: skip
 
     def events(self, name: str, contract: Contract = ES) -> list[Event]:
-        return list(self.stage.got.get((1, name, contract), []))
+        return list(self.service.got.get((1, name, contract), []))
 
     async def until(self, done: Callable[[], object]) -> None:
         async with asyncio.timeout(60):
@@ -116,8 +115,8 @@ class Play:
                 await asyncio.sleep(0.01)
 
     async def __aenter__(self) -> "Play":
-        self._held = self._log.exclusively()
-        self._held.__enter__()
+        self._log_lock = self._log.exclusively()
+        self._log_lock.__enter__()
         self._running = asyncio.create_task(self.agent.run())
         return self
 
@@ -125,21 +124,21 @@ class Play:
         self._running.cancel()
         with suppress(asyncio.CancelledError):
             await self._running
-        self._held.__exit__(None, None, None)
+        self._log_lock.__exit__(None, None, None)
 
 
 def played(
     folder: Path, feeds: dict[str, Scripted], test: Callable[[Play], Coroutine[Any, Any, None]]
 ) -> None:
-    async def work(stage: Stage, key: str) -> None:
-        async with Play(stage, folder / "spool", key, feeds) as play:
+    async def work(service: Service, key: str) -> None:
+        async with Play(service, folder / "spool", key, feeds) as play:
             await test(play)
         assert all(feed.closed for feed in feeds.values())
         assert len(asyncio.all_tasks()) == 1
 
-    with serving(folder / "data") as stage:
-        key = stage.installation.keys.create("ann@example.com", "free", 0, role="ingest")
-        asyncio.run(work(stage, key))
+    with serving(folder / "data") as service:
+        key = service.installation.keys.create("ann@example.com", "free", 0, role="ingest")
+        asyncio.run(work(service, key))
 
 
 def ages(events: list[Event]) -> list[float]:
@@ -174,8 +173,8 @@ def test_repeats_are_sent_once_and_a_repaired_stream_is_reported(
         assert ages(events) == [20, 5, 4, 4, 4, 3, 1]
         assert feed.asked[0] == THURSDAY_BEGINS_NS  # what the session is measured against is wanted too
         assert feed.asked[1] == NOW_NS - 4 * SECOND - OVERLAP_NS
-        told = [event for event in events if isinstance(event, Status)]
-        assert told == [STANDS, Status(subscribed=False, code="link_silent", text="nothing came"), STANDS]
+        statuses = [event for event in events if isinstance(event, Status)]
+        assert statuses == [STANDS, Status(subscribed=False, code="link_silent", text="nothing came"), STANDS]
         assert events.index(CAUGHT_UP) < max(at for at, event in enumerate(events) if event == STANDS)
         assert Heartbeat(NOW_NS) not in events  # history was still to come then
         assert not any(isinstance(event, Gap) for event in events)
@@ -239,10 +238,8 @@ def test_what_a_feed_cannot_bring_again_is_a_gap(tmp_path: Path) -> None:
             Gap(THURSDAY_BEGINS_NS, NOW_NS - 60 * SECOND, "no history"),
             Gap(NOW_NS - 50 * SECOND, NOW_NS, "reconnect"),
         ]
-        (said,) = {queue.caps.resume for queue in play.agent.spool.queues.values()}
-        assert (
-            said is Resume.BY_TIME
-        )  # through the agent it can: a service that restarts notes no hole of its own
+        # Through the agent the feed can resume by time, so a service that restarts records no gap.
+        assert {queue.caps.resume for queue in play.agent.spool.queues.values()} == {Resume.BY_TIME}
 
     played(tmp_path, {"mine": feed}, test)
 
@@ -269,14 +266,14 @@ def test_a_feed_that_the_service_runs_itself_is_refused_and_spooled(tmp_path: Pa
         await play.until(lambda: play.agent.sender.refused.get(StreamKey(0, "mine", ES)) == "connected")
         assert play.agent.followers[StreamKey(0, "mine", ES)].queue.waiting == 3
 
-    async def work(stage: Stage, key: str) -> None:
-        stage.pushes._reserved_of = lambda owner: {"mine"} if owner == 1 else ()
-        async with Play(stage, tmp_path / "spool", key, {"mine": feed}) as play:
+    async def work(service: Service, key: str) -> None:
+        service.pushes._reserved_of = lambda owner: {"mine"} if owner == 1 else ()
+        async with Play(service, tmp_path / "spool", key, {"mine": feed}) as play:
             await test(play)
 
-    with serving(tmp_path / "data") as stage:
-        key = stage.installation.keys.create("ann@example.com", "free", 0, role="ingest")
-        asyncio.run(work(stage, key))
+    with serving(tmp_path / "data") as service:
+        key = service.installation.keys.create("ann@example.com", "free", 0, role="ingest")
+        asyncio.run(work(service, key))
 
 
 def test_what_was_left_of_a_feed_that_is_not_run_any_more_is_sent(tmp_path: Path) -> None:
@@ -298,7 +295,7 @@ def test_a_feed_that_meets_a_fault_of_its_own_is_opened_again(tmp_path: Path) ->
 
     async def test(play: Play) -> None:
         await play.until(lambda: ages(play.events("mine")) == [1])
-        assert "stream_failed" in [event for event, _ in play.said]
+        assert "stream_failed" in [event for event, _ in play.log_lines]
 
     played(tmp_path, {"mine": feed}, test)
 
@@ -324,7 +321,7 @@ def test_a_feed_that_cannot_say_its_contracts_is_asked_again(tmp_path: Path) -> 
 
     async def test(play: Play) -> None:
         await play.until(lambda: ages(play.events("mine")) == [1])
-        assert [event for event, _ in play.said].count("feed_failed") == 3
+        assert [event for event, _ in play.log_lines].count("feed_failed") == 3
 
     played(tmp_path, {"mine": feed}, test)
 
@@ -342,7 +339,7 @@ def test_a_spool_that_cannot_be_opened_is_opened_later(
 
     async def test(play: Play) -> None:
         await play.until(lambda: any(isinstance(event, Trades) for event in play.events("mine")))
-        assert [event for event, _ in play.said].count("spool_unreadable") == 2
+        assert [event for event, _ in play.log_lines].count("spool_unreadable") == 2
 
     monkeypatch.setattr(Spool, "queue", busy)
     played(tmp_path, {"mine": Scripted({ES: [[trades(3)]]})}, test)
@@ -383,9 +380,7 @@ def test_a_full_disk_is_said_and_held_up_by_nothing(tmp_path: Path, monkeypatch:
         full[0] = False
         await play.until(lambda: not queue.unsaved and not play.agent.disk_problem)
         assert play._log.last(f"0/mine/{ES.key}") == queue.end
-        said = [event for event, _ in play.said if "spool" in event]
-        assert said == [
-            "spool_unwritable", "spool_writable",
-        ]  # fmt: skip
+        spool_events = [event for event, _ in play.log_lines if "spool" in event]
+        assert spool_events == ["spool_unwritable", "spool_writable"]
 
     played(tmp_path, {"mine": Growing({ES: []})}, test)

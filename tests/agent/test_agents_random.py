@@ -172,20 +172,20 @@ class Process:
         self._reference, self._engine = installation.reference, harness.engine
         self._folder, self._tape, self._owners = folder, tape, owners
         self._sender = SpoolSender(BusTransport(owners), lambda: None)  # type: ignore[arg-type]
-        self._held = ExitStack()
+        self._resources = ExitStack()
         self._starts = 0
 
-    async def begin(self, *, anew: bool) -> None:
+    async def begin(self, *, from_owner: bool) -> None:
         """Begin; anew: with nothing on disk, from where the owner says it is."""
-        self._starts += anew
+        self._starts += from_owner
         folder = self._folder / str(self._starts)
         log = FileLog(folder)
-        self._held.enter_context(log.exclusively())
+        self._resources.enter_context(log.exclusively())
         self.queue = Spool(log, folder, 1 << 30).queue(KEY, CAPS)
         self.feed = TapeFeed(self._tape)
         follower = ContractFollower(
             self.feed, self.queue, self._reference.calendar, Noon(), lifetime_ns(self._reference.universe, ES),
-            await self._engine.progress(KEY) if anew else None, added=lambda: None, changed=lambda: None,
+            await self._engine.progress(KEY) if from_owner else None, added=lambda: None, changed=lambda: None,
         )  # fmt: skip
         self._following = asyncio.create_task(follower.follow())
         await self.feed.looked()
@@ -193,7 +193,7 @@ class Process:
     async def die(self) -> None:
         self._following.cancel()
         await asyncio.wait([self._following])
-        self._held.close()
+        self._resources.close()
 
     async def leave(self) -> None:
         """Stop cleanly: send the rest and end the run."""
@@ -218,10 +218,10 @@ async def happens(what: str, process: Process, owners: Owners, chance: random.Ra
             await owners.move()
         case "restart":
             await process.die()
-            await process.begin(anew=False)
+            await process.begin(from_owner=False)
         case _:
             await (process.leave() if what == "leave" else process.die())
-            await process.begin(anew=True)
+            await process.begin(from_owner=True)
 
 
 def volume(harness: EngineHarness) -> int:
@@ -244,7 +244,7 @@ def test_each_trade_counts_once_whichever_process_dies(
             Process(small_batch_installation, harness, tmp_path / name, tape, owners) for name in names
         ]
         for process in processes:
-            await process.begin(anew=True)
+            await process.begin(from_owner=True)
         for _ in range(STEPS):
             tape.written = min(tape.written + chance.choice([0, 1, 3, 10, 30]), TRADES)
             for _ in range(chance.randrange(3)):

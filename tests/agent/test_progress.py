@@ -13,7 +13,7 @@ NQ = StreamKey(1, "a", Contract("NQ", 2024, 9))
 QUEUE = None  # the transport here looks at no queue
 
 
-class Told:
+class ScriptedTransport:
     """A transport with prepared answers."""
 
     longest_pause_s = 0.4
@@ -32,7 +32,7 @@ def away() -> RetryLater:
 
 
 def test_a_service_is_reached_once_every_line_is_and_its_state_does_not_go_to_and_fro() -> None:
-    transport, seen = Told(), []
+    transport, seen = ScriptedTransport(), []
 
     async def run() -> None:
         sender = SpoolSender(transport, lambda: seen.append(sender.service.code))
@@ -54,7 +54,7 @@ def test_a_service_is_reached_once_every_line_is_and_its_state_does_not_go_to_an
 
 
 def test_a_line_that_is_carried_no_more_and_one_that_is_refused_are_not_waited_for() -> None:
-    transport, seen = Told(), []
+    transport, seen = ScriptedTransport(), []
 
     async def run() -> None:
         sender = SpoolSender(transport, lambda: seen.append(sender.service.code))

@@ -26,17 +26,17 @@ KEY = "outcry_secret"
 
 def whole(talk: socket.socket) -> bytes:
     """Read a request: its head, and a body of the stated length."""
-    said = b""
-    while b"\r\n\r\n" not in said:
-        said += heard_of(talk)
-    head, _, body = said.partition(b"\r\n\r\n")
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += received_from(talk)
+    head, _, body = data.partition(b"\r\n\r\n")
     length = int(re.search(rb"content-length: (\d+)", head, re.IGNORECASE)[1])  # pyright: ignore[reportOptionalSubscript]
     while len(body) < length:
-        body += heard_of(talk)
+        body += received_from(talk)
     return head
 
 
-def heard_of(talk: socket.socket) -> bytes:
+def received_from(talk: socket.socket) -> bytes:
     """What comes next; raises `OSError` where the other end is gone."""
     data = talk.recv(65536)
     if not data:
@@ -47,7 +47,7 @@ def heard_of(talk: socket.socket) -> bytes:
 @contextmanager
 def answering(answer: bytes, context: ssl.SSLContext | None = None) -> Iterator[tuple[int, list[bytes]]]:
     """Start a server with one answer for all requests; yield its port and the first bytes of each connection."""
-    heard: list[bytes] = []
+    received: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -59,13 +59,13 @@ def answering(answer: bytes, context: ssl.SSLContext | None = None) -> Iterator[
                 with suppress(OSError), near:
                     near.settimeout(30)
                     talk = context.wrap_socket(near, server_side=True) if context else near
-                    heard.append(whole(talk))
+                    received.append(whole(talk))
                     talk.sendall(answer)
                     talk.close()
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        yield listener.getsockname()[1], heard
+        yield listener.getsockname()[1], received
         with suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
     thread.join(5)
@@ -85,7 +85,7 @@ def answer(body: bytes, status: str = "200 OK", *headers: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "response",
     [
         b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n", b"\x00" * 100_000, answer(b"{}"), answer(b"[1]"),
         answer(b'{"next": -1}'), answer(b'{"next": 2}'), answer(b'{"next": 99999999999999999999}'),
@@ -96,9 +96,9 @@ def answer(body: bytes, status: str = "200 OK", *headers: bytes) -> bytes:
         answer(b"[" * 60_000), answer(b"[" * 60_000, "422 No"), answer(b'{"code": "invalid_request"}', "422 No"),
     ],
 )  # fmt: skip
-def test_nothing_but_an_answer_is_one(said: bytes) -> None:
+def test_nothing_but_an_answer_is_one(response: bytes) -> None:
     """Nothing is taken, nobody else is asked, and the problem names no key."""
-    with answering(said) as (port, heard):
+    with answering(response) as (port, received):
         sender, sent = Sender(f"http://127.0.0.1:{port}", KEY, timeout_s=5), queue()
         try:
             assert sender.attempt("mine", sent) is not None
@@ -110,7 +110,7 @@ def test_nothing_but_an_answer_is_one(said: bytes) -> None:
         assert sent.next == 0
         assert len(sent.pending) == 1
         assert KEY not in f"{problem!s} {problem!r}"
-        assert len(heard) == 1
+        assert len(received) == 1
 
 
 @pytest.mark.parametrize("asked", ["-5", "1e300", '"soon"', "null", "NaN", "{}", "86400000"])
@@ -154,17 +154,17 @@ def test_a_nearly_full_disk_of_the_service_passes_and_a_used_up_quota_does_not()
 def test_a_service_without_a_valid_certificate_receives_nothing(tmp_path: Path) -> None:
     """Not the key either; with its certificate trusted it is."""
     made = certificate(tmp_path)
-    with answering(answer(b'{"next": 1}'), made.server) as (port, heard):
+    with answering(answer(b'{"next": 1}'), made.server) as (port, received):
         sender = Sender(f"https://127.0.0.1:{port}", KEY, timeout_s=5)
         assert sender.attempt("mine", queue()) == 0.0
         assert "CERTIFICATE_VERIFY_FAILED" in str(sender.problem)
         sender.close()
-        assert heard == []
+        assert received == []
         trust = ssl.create_default_context(cafile=str(made.path))
         sender = Sender(f"https://127.0.0.1:{port}", KEY, timeout_s=5, trust=trust)
         assert sender.attempt("mine", queue()) is None
         sender.close()
-        assert KEY.encode() in heard[0]
+        assert KEY.encode() in received[0]
 
 
 def test_a_push_under_way_is_ended_from_another_thread() -> None:

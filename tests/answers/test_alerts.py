@@ -268,7 +268,7 @@ def bar(level: int, reached: int) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "ref", "params", "said"),
+    ("kind", "ref", "params", "message_text"),
     [
         (AlertType.VA_TEST_LOW, "VAL", {"val": 6889_750_000_000},
          "ES traded at 6912, at the lower edge of the prior value area (VAL 6889.75)."),
@@ -301,8 +301,8 @@ def bar(level: int, reached: int) -> dict[str, object]:
          "ES reached 6910 within a bar, below the poor low of 2026-01-02 (6911)."),
     ],
 )  # fmt: skip
-def test_messages_are_plain_facts(kind: AlertType, ref: str, params: Any, said: str) -> None:
-    assert wording.message(alert_row(1, type=kind, ref=ref, params=params)) == said
+def test_messages_are_plain_facts(kind: AlertType, ref: str, params: Any, message_text: str) -> None:
+    assert wording.message(alert_row(1, type=kind, ref=ref, params=params)) == message_text
 
 
 def test_every_alert_and_every_state_has_a_sentence() -> None:

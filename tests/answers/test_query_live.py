@@ -249,9 +249,9 @@ def test_it_is_made_anew_once_a_version_and_not_within_two_milliseconds(
     assert live_answer is not None
     shown.trade(27000)
     now[0] = 1_999_999
-    held = live_answer.current()
-    assert held is not None
-    assert (held.answer.last_price, shown.peeks) == (6913.0, 1)
+    current = live_answer.current()
+    assert current is not None
+    assert (current.answer.last_price, shown.peeks) == (6913.0, 1)
     now[0] = 2_000_000
     assert live_answer.current() is None
     made = live_answer.render(0)

@@ -159,16 +159,16 @@ def test_messages_follow_the_reader_and_codes_do_not(accept_language: str, langu
 
     problem = Problem("unknown_symbol", "unknown_symbol", {"symbol": "XX"})
     headers, body = render(problem, load_catalogue(), "1", "", accept_language)
-    said = json.loads(body)
+    answer = json.loads(body)
     assert dict(headers)[b"content-language"] == language.encode()
     assert (
-        said["message"]
+        answer["message"]
         == {
             "en": "Unknown symbol XX. GET /api/symbols lists the products.",
             "de": "Unbekanntes Symbol XX. GET /api/symbols listet die Produkte auf.",
         }[language]
     )
-    assert said["code"] == "unknown_symbol"
+    assert answer["code"] == "unknown_symbol"
 
 
 def test_a_german_reader_over_the_wire(harness: Harness) -> None:

@@ -18,7 +18,7 @@ from outcry.http.connections import LOOPBACK, Connections
 ROOT = Path(__file__).parents[2]
 
 
-class Told:
+class RecordedLog:
     """A journal that remembers its warnings."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Seconds:
 
 
 def test_one_client_has_its_most_and_others_theirs() -> None:
-    open_now = Connections(Told(), 2)
+    open_now = Connections(RecordedLog(), 2)
     assert [open_now.enter("192.0.2.1", 9) for _ in range(2)] == [None, None]
     refusal = open_now.enter("192.0.2.1", 9)
     assert refusal is not None
@@ -50,7 +50,7 @@ def test_one_client_has_its_most_and_others_theirs() -> None:
 
 def test_the_addresses_of_one_subscriber_are_one_client() -> None:
     """A /64 of IPv6; IPv4 written as IPv6 is IPv4."""
-    open_now = Connections(Told(), 1)
+    open_now = Connections(RecordedLog(), 1)
     assert open_now.enter("2001:db8::1", 9) is None
     assert open_now.enter("2001:db8::ffff:1", 9) is not None
     assert open_now.enter("2001:db8:0:1::1", 9) is None
@@ -62,12 +62,12 @@ def test_the_addresses_of_one_subscriber_are_one_client() -> None:
     "address", ["10.0.0.2", "2001:db8::7", "172.29.0.9", "127.0.0.1", "::1", "::ffff:10.0.0.2", ""]
 )
 def test_proxies_and_this_machine_are_not_capped(address: str) -> None:
-    open_now = Connections(Told(), 1, f"{LOOPBACK},10.0.0.2, 2001:db8::7,172.29.0.0/24")
+    open_now = Connections(RecordedLog(), 1, f"{LOOPBACK},10.0.0.2, 2001:db8::7,172.29.0.0/24")
     assert [open_now.enter(address, 9) for _ in range(1000)] == [None] * 1000
 
 
 def test_no_cap_is_no_cap() -> None:
-    open_now = Connections(Told(), 0)
+    open_now = Connections(RecordedLog(), 0)
     assert [open_now.enter("192.0.2.1", 9) for _ in range(5000)] == [None] * 5000
 
 
@@ -76,7 +76,7 @@ def test_no_cap_is_no_cap() -> None:
 )
 def test_the_last_descriptors_are_kept_for_those_who_are_served(descriptors: int, reserve: int) -> None:
     """The system gives the lowest free number, so a socket's own number says how many are in use."""
-    open_now = Connections(Told(), 0, "", descriptors)
+    open_now = Connections(RecordedLog(), 0, "", descriptors)
     assert open_now.enter("192.0.2.1", descriptors - reserve - 1) is None
     refusal = open_now.enter("192.0.2.1", descriptors - reserve)
     assert refusal is not None
@@ -85,18 +85,18 @@ def test_the_last_descriptors_are_kept_for_those_who_are_served(descriptors: int
 
 
 def test_the_log_has_one_line_of_each_kind_in_ten_seconds_with_how_many_it_stands_for() -> None:
-    told, now = Told(), Seconds()
-    open_now = Connections(told, 1, "", 256, now)
+    log, now = RecordedLog(), Seconds()
+    open_now = Connections(log, 1, "", 256, now)
     open_now.enter("192.0.2.1", 9)
     for _ in range(1000):
         open_now.enter("192.0.2.1", 9)
         open_now.enter("192.0.2.2", 250)
     now.now_s += 9.9
     open_now.enter("192.0.2.1", 9)
-    assert [line["event"] for line in told.lines] == ["too_many_connections", "out_of_descriptors"]
+    assert [line["event"] for line in log.lines] == ["too_many_connections", "out_of_descriptors"]
     now.now_s += 0.2
     open_now.enter("192.0.2.1", 9)
-    assert told.lines[2] == {
+    assert log.lines[2] == {
         "event": "too_many_connections",
         "times": 1001,
         "client": "192.0.2.1",
@@ -105,9 +105,12 @@ def test_the_log_has_one_line_of_each_kind_in_ten_seconds_with_how_many_it_stand
 
 
 def test_whoever_has_too_many_can_read_why_and_the_others_are_answered() -> None:
-    with served(build_harness(), connections_per_client=3, uncapped="") as harness, ExitStack() as held:
+    with (
+        served(build_harness(), connections_per_client=3, uncapped="") as harness,
+        ExitStack() as open_connections,
+    ):
         key = harness.key()
-        wires = [held.enter_context(Wire(harness)) for _ in range(3)]
+        wires = [open_connections.enter_context(Wire(harness)) for _ in range(3)]
         for wire in wires:
             assert wire.ask(plain(key)).startswith(b"HTTP/1.1 200 ")
         with Wire(harness) as refused:
@@ -125,10 +128,10 @@ def test_whoever_has_too_many_can_read_why_and_the_others_are_answered() -> None
 
 def test_a_trusted_proxy_brings_more_than_one_clients_connections() -> None:
     binding = {"connections_per_client": 1, "uncapped": "", "trusted_proxies": "127.0.0.1"}
-    with served(build_harness(), **binding) as harness, ExitStack() as held:
+    with served(build_harness(), **binding) as harness, ExitStack() as open_connections:
         key = harness.key()
         for number in range(5):
-            wire = held.enter_context(Wire(harness))
+            wire = open_connections.enter_context(Wire(harness))
             request = plain(key, more=f"X-Forwarded-For: 192.0.2.{number}\r\n")
             assert wire.ask(request).startswith(b"HTTP/1.1 200 ")
 
@@ -174,13 +177,13 @@ def cramped(loop: str) -> Iterator[Cramped]:
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 def test_those_who_are_served_go_on_being_served_when_descriptors_run_out(loop: str) -> None:
-    with cramped(loop) as service, ExitStack() as held:
-        first = held.enter_context(service.connect())
+    with cramped(loop) as service, ExitStack() as open_connections:
+        first = open_connections.enter_context(service.connect())
         request = plain(service.key)
         assert first.ask(request).startswith(b"HTTP/1.1 200 ")
         statuses = []
         for _ in range(300):
-            wire = held.enter_context(service.connect())
+            wire = open_connections.enter_context(service.connect())
             try:
                 statuses.append(wire.ask(request)[9:12])
             except (EOFError, ConnectionError):  # beyond the few that wait until they are read

@@ -125,7 +125,7 @@ def post(harness: Harness, key: str | None, body: bytes, path: str = PATH, media
     return harness.get(path, key, "POST", {"content-type": media}, body)
 
 
-def said(reply: Reply) -> tuple[int, str, str]:
+def refusal(reply: Reply) -> tuple[int, str, str]:
     body = json.loads(reply.body)
     return reply.status, body.get("code", ""), body.get("reason", "")
 
@@ -134,7 +134,7 @@ def test_a_pusher_cannot_say_that_its_trades_are_invented(harness: Harness, read
     """Only the service's own simulator invents: nothing computed from a push may pass for a demonstration."""
     caps = replace(CAPS, invented=True)
     body = write_push(Push("a" * 20, ES, caps, 0, (trades(1),)))
-    assert said(post(harness, ingest_key(harness), body)) == (422, "invalid_request", "caps")
+    assert refusal(post(harness, ingest_key(harness), body)) == (422, "invalid_request", "caps")
     assert not reader.reply
 
 
@@ -159,22 +159,22 @@ def test_pushes_are_not_counted_but_refused_requests_are(harness: Harness, reade
         assert (reply.status, reply.headers["x-ratelimit-remaining"]) == (200, "30")
     assert reader.numbers(1) == list(range(60))
     for _ in range(30):
-        assert said(post(harness, read, b""))[:2] == (403, "forbidden")
-    assert said(post(harness, read, b""))[:2] == (429, "rate_limited")
+        assert refusal(post(harness, read, b""))[:2] == (403, "forbidden")
+    assert refusal(post(harness, read, b""))[:2] == (429, "rate_limited")
 
 
 def test_only_a_key_made_for_it_pushes_and_it_does_nothing_else(harness: Harness, reader: Reader) -> None:
     key = ingest_key(harness)
     body = push(0, trades(1))
-    assert said(post(harness, None, body)) == (401, "unauthorized", "missing")
-    assert said(post(harness, key[:-1], body)) == (401, "unauthorized", "malformed")
-    assert said(post(harness, harness.key("admin"), body))[:2] == (403, "forbidden")
-    assert said(harness.get("/api/levels?symbol=ES", key))[:2] == (403, "forbidden")
+    assert refusal(post(harness, None, body)) == (401, "unauthorized", "missing")
+    assert refusal(post(harness, key[:-1], body)) == (401, "unauthorized", "malformed")
+    assert refusal(post(harness, harness.key("admin"), body))[:2] == (403, "forbidden")
+    assert refusal(harness.get("/api/levels?symbol=ES", key))[:2] == (403, "forbidden")
     for method in ("GET", "PUT", "DELETE"):
         reply = harness.get(PATH, key, method)
         assert (reply.status, reply.headers["allow"]) == (405, "POST")
     harness.keys.revoke(key[:15], 0)
-    assert said(post(harness, key, body))[:3] == (401, "unauthorized", "revoked")
+    assert refusal(post(harness, key, body))[:3] == (401, "unauthorized", "revoked")
     assert not reader.reply
 
 
@@ -203,7 +203,7 @@ def test_what_is_not_of_its_form_is_refused_and_nothing_of_it_kept(
     harness: Harness, reader: Reader, path: str, media: str, body: bytes, reason: str
 ) -> None:
     key = ingest_key(harness)
-    assert said(post(harness, key, body, path, media)) == (422, "invalid_request", reason)
+    assert refusal(post(harness, key, body, path, media)) == (422, "invalid_request", reason)
     assert not reader.reply
     assert post(harness, key, push(0, trades(1))).status == 200
 
@@ -255,8 +255,8 @@ def test_a_chunked_push_without_end_is_refused_as_too_large(
 
 def test_without_live_feeds_there_is_no_such_address() -> None:
     with served(taking(build_harness(), None)) as harness:
-        assert said(post(harness, harness.key(), push(0)))[:2] == (404, "not_found")
-        assert said(post(harness, ingest_key(harness), push(0)))[:2] == (404, "not_found")
+        assert refusal(post(harness, harness.key(), push(0)))[:2] == (404, "not_found")
+        assert refusal(post(harness, ingest_key(harness), push(0)))[:2] == (404, "not_found")
 
 
 def test_an_answer_waits_until_the_events_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,18 +273,18 @@ def test_an_answer_waits_until_the_events_are_taken(monkeypatch: pytest.MonkeyPa
         while not reader.reply:
             time.sleep(0.01)
         reply = post(harness, key, body)
-        assert said(reply)[:2] == (429, "rate_limited")
+        assert refusal(reply)[:2] == (429, "rate_limited")
         assert (reply.headers["retry-after"], json.loads(reply.body)["retry_after_ms"]) == ("1", 500)
         wire.close()
         with ThreadPoolExecutor(1) as thread:
             began = time.monotonic()
             waiting = thread.submit(post, harness, key, body)
             while wait([waiting], 0.5).done:  # it is not known yet that the first has hung up
-                assert said(waiting.result())[:2] == (429, "rate_limited")
+                assert refusal(waiting.result())[:2] == (429, "rate_limited")
                 assert time.monotonic() - began < 20
                 waiting = thread.submit(post, harness, key, body)
             reader.feeds.close()  # what waits does not wait for its time to be over, an hour
-            assert said(waiting.result())[:2] == (502, "upstream_unavailable")
+            assert refusal(waiting.result())[:2] == (502, "upstream_unavailable")
 
 
 # -- the pusher

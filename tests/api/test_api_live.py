@@ -43,8 +43,8 @@ class Market:
 
         def make(accounts: MemoryAccounts) -> Query:
             sessions: Any = Sessions(accounts)
-            kept: Any = self.alerts
-            return Query(sessions, REFERENCE.universe, REFERENCE.calendar, self.registry, kept)
+            alerts: Any = self.alerts
+            return Query(sessions, REFERENCE.universe, REFERENCE.calendar, self.registry, alerts)
 
         self.harness: Harness = build_harness(make, self.registry, **options)
         self.harness.clock.at_ns = START_NS + 4 * 86_400 * 10**9  # Tuesday 2026-01-06
@@ -100,9 +100,9 @@ def test_a_feed_that_comes_or_stops_changes_the_answer_at_once(market: Market) -
             assert b'"dataSource":"shared"' in wire.ask(plain(key))
             assert b'"dataSource":"shared"' in wire.ask(plain(key))
             shown.stop("stale_link")
-            gone = wire.ask(plain(key))
-            assert b'"dataSource":"delayed"' in gone
-            assert b'"lastPrice":null' in gone
+            after_stop = wire.ask(plain(key))
+            assert b'"dataSource":"delayed"' in after_stop
+            assert b'"lastPrice":null' in after_stop
             market.registry.set_availability(shown.channel, LIVE)
         market.registry.drop(shown.channel.key)
         assert b'"dataSource":"delayed"' in wire.ask(plain(key))
@@ -206,12 +206,12 @@ def test_byte_for_byte_what_the_application_sends(path: str, tier: str) -> None:
             shown = Shown(market.registry)
             market.registry.post([alert_row(1)])
             request = plain(market.harness.key(tier), path)  # type: ignore[arg-type]
-            said: list[bytes] = []
+            responses: list[bytes] = []
             for ticks in (27652, 27653, 27654):
                 shown.trade(ticks)
                 time.sleep(PAUSE_S)
-                said += [masked(wire.ask(request)) for _ in range(3)]
-            answers[fastpath] = said
+                responses += [masked(wire.ask(request)) for _ in range(3)]
+            answers[fastpath] = responses
             assert hot_count(market.harness) == (1 if fastpath else 0)
     assert answers[True] == answers[False]
     assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in answers[True])

@@ -187,8 +187,8 @@ def test_only_alerts_of_the_symbols_asked_for_are_told(market: Market) -> None:
     with market.stream(market.harness.key(), "/api/stream?symbols=NQ") as stream:
         stream.next()
         market.alert("ES")
-        told = market.alert("NQ")
-        assert stream.until("alert").seq == told.seq
+        expected = market.alert("NQ")
+        assert stream.until("alert").seq == expected.seq
 
 
 def test_a_feed_that_stops_answering_live_and_comes_back(market: Market) -> None:
@@ -277,7 +277,7 @@ def test_random_disconnects_lose_and_repeat_nothing(market: Market) -> None:
             time.sleep(chance.random() * 0.01)
 
     poster = threading.Thread(target=post)
-    told: list[int] = []
+    received: list[int] = []
     last: dict[str, str] = {}
     picky = random.Random(7)
     poster.start()
@@ -287,12 +287,12 @@ def test_random_disconnects_lose_and_repeat_nothing(market: Market) -> None:
             for _ in range(picky.randrange(1, 12)):
                 event = stream.next()
                 fired = {"alert": [event.data], "snapshot": event.data.get("alerts", [])[::-1]}[event.name]
-                told += [alert["seq"] for alert in fired]
+                received += [alert["seq"] for alert in fired]
                 last = {"Last_Event_ID": event.id or ""}
                 if over := "300" in [alert["ref"] for alert in fired]:
                     break
     poster.join()
-    assert told == wanted
+    assert received == wanted
 
 
 def test_what_the_registry_forgot_is_told_from_the_store() -> None:
@@ -303,10 +303,10 @@ def test_what_the_registry_forgot_is_told_from_the_store() -> None:
     market.archive.rows += [make_alert("ES", seq, owner=9 if seq == 4 else 0) for seq in range(1, 8)]
     market.alert("ES")
     with served(market.harness), market.stream(market.harness.key(), Last_Event_ID="2") as stream:
-        told = [stream.next() for _ in range(6)]
+        events = [stream.next() for _ in range(6)]
         market.alert("ES")
         assert stream.next().seq == 9
-    assert [(event.name, event.seq) for event in told] == [
+    assert [(event.name, event.seq) for event in events] == [
         *(("alert", seq) for seq in (3, 5, 6, 7, 8)),
         ("snapshot", 8),
     ]
@@ -334,10 +334,10 @@ def test_of_too_many_the_newest_thousand_are_told(stored: bool) -> None:
     market.archive.rows += rows
     market.registry.post(rows[1000:] if stored else rows)
     with served(market.harness), market.stream(market.harness.key(), Last_Event_ID="0") as stream:
-        told = [stream.next() for _ in range(1001)]
-    assert [event.seq for event in told[:1000]] == list(range(206, 1206))
-    assert (told[1000].name, told[1000].seq, told[1000].data["missed"]) == ("snapshot", 1205, True)
-    left = [alert["seq"] for alert in told[1000].data["alerts"]]
+        events = [stream.next() for _ in range(1001)]
+    assert [event.seq for event in events[:1000]] == list(range(206, 1206))
+    assert (events[1000].name, events[1000].seq, events[1000].data["missed"]) == ("snapshot", 1205, True)
+    left = [alert["seq"] for alert in events[1000].data["alerts"]]
     assert left == ([] if stored else list(range(205, 0, -1)))
 
 
@@ -448,10 +448,10 @@ def test_while_the_store_is_silent_nothing_is_told(market: Market) -> None:
         time.sleep(0.5)
         feed.move(price=6.0)
         time.sleep(0.4)
-        told = dict(market.harness.app.hub.sent)
+        sent = dict(market.harness.app.hub.sent)
         market.harness.accounts.busy = False
-        assert "quote" not in told
-        assert "alert" not in told
+        assert "quote" not in sent
+        assert "alert" not in sent
         assert stream.next().seq == row.seq
         assert stream.next().data["lastPrice"] == 6.0
 

@@ -36,7 +36,7 @@ class Rows:
         return self._datasets
 
 
-class Asked:
+class RecordedQuery:
     """A query that remembers what it prepared."""
 
     def __init__(self) -> None:
@@ -46,36 +46,39 @@ class Asked:
         self.pairs.append((owner, root))
 
 
-def held(owner: int, root: str, last: date) -> DatasetRow:
+def dataset(owner: int, root: str, last: date) -> DatasetRow:
     return DatasetRow(owner, root, f"{root}H6", "test", SessionKind.RTH, 5, 5, date(2020, 1, 2), last)
 
 
 STORE = Rows(
-    held(7, "CL", date(2026, 3, 4)),
-    held(OPERATOR, "GC", date(2013, 10, 8)),
-    held(OPERATOR, "ES", date(2025, 3, 3)),
-    held(OPERATOR, "ES", date(2026, 3, 3)),  # another contract of it
-    held(OPERATOR, "NQ", date(2026, 3, 2)),
+    dataset(7, "CL", date(2026, 3, 4)),
+    dataset(OPERATOR, "GC", date(2013, 10, 8)),
+    dataset(OPERATOR, "ES", date(2025, 3, 3)),
+    dataset(OPERATOR, "ES", date(2026, 3, 3)),  # another contract of it
+    dataset(OPERATOR, "NQ", date(2026, 3, 2)),
 )
 
 
 def test_the_newest_come_first_and_the_operators_before_those_of_users() -> None:
-    query, told = Asked(), list[tuple[int, int]]()
-    done = warm(query, STORE, 0, lambda: True, lambda *at: told.append(at))  # type: ignore[arg-type]
+    query, progress = RecordedQuery(), list[tuple[int, int]]()
+    done = warm(query, STORE, 0, lambda: True, lambda *at: progress.append(at))  # type: ignore[arg-type]
     assert query.pairs == [(OPERATOR, "ES"), (OPERATOR, "NQ"), (OPERATOR, "GC"), (7, "CL")]
     assert done == Warmed(4, 4)
-    assert told == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
+    assert progress == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_it_ends_when_the_time_is_over() -> None:
-    query, left = Asked(), [True, True, False]
+    query, left = RecordedQuery(), [True, True, False]
     done = warm(query, STORE, 0, lambda: left.pop(0), lambda *_: None)  # type: ignore[arg-type]
     assert query.pairs == [(OPERATOR, "ES"), (OPERATOR, "NQ")]
     assert done == Warmed(2, 4)
 
 
 def test_no_more_are_prepared_than_stay_in_memory() -> None:
-    store, query = Rows(*(held(number + 1, "ES", TODAY) for number in range(2 * MAX_PRODUCTS))), Asked()
+    store, query = (
+        Rows(*(dataset(number + 1, "ES", TODAY) for number in range(2 * MAX_PRODUCTS))),
+        RecordedQuery(),
+    )
     assert warm(query, store, 0, lambda: True, lambda *_: None) == Warmed(MAX_PRODUCTS, 2 * MAX_PRODUCTS)  # type: ignore[arg-type]
     assert len(query.pairs) == MAX_PRODUCTS
 

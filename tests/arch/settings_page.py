@@ -86,14 +86,14 @@ def meanings() -> dict[str, str]:
     text = " ".join((Settings.__doc__ or "").split("\n\n", 1)[1].split())
     parts = re.split(r"(?:^|(?<=\. ))((?:[a-z_]+, )*[a-z_]+): ", text)[1:]
     found: dict[str, str] = {}
-    for names, said in zip(parts[::2], parts[1::2], strict=True):
-        found |= dict.fromkeys(names.split(", "), said.strip().removesuffix("."))
+    for names, meaning in zip(parts[::2], parts[1::2], strict=True):
+        found |= dict.fromkeys(names.split(", "), meaning.strip().removesuffix("."))
     return found
 
 
 def settings_rows() -> Iterator[str]:
     """A row of the table for each setting."""
-    said = meanings()
+    texts = meanings()
     for field in msgspec.structs.fields(Settings):
         default = {} if field.default_factory is not msgspec.NODEFAULT else field.default
         plain = get_args(field.type)[0] if get_origin(field.type) is Annotated else field.type
@@ -102,7 +102,7 @@ def settings_rows() -> Iterator[str]:
         )
         value = str(default).lower() if isinstance(default, bool) else str(default)
         shown = "" if default in ("", {}) else f"`{value}`"
-        yield f"| `OUTCRY_{field.name.upper()}` | `{field.name}` | {kind} | {shown} | {said[field.name]} |\n"
+        yield f"| `OUTCRY_{field.name.upper()}` | `{field.name}` | {kind} | {shown} | {texts[field.name]} |\n"
 
 
 def commands(of: App = app, prefix: str = "outcry") -> Iterator[tuple[str, str]]:

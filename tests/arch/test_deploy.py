@@ -33,8 +33,8 @@ def environment_of(service: dict[str, Any]) -> dict[str, str]:
     """As compose gives it to the process; a name that the example of `.env` lacks is a fault."""
     fill = re.compile(r"\$\{(\w+)(?::\?[^}]*)?\}")
     return {
-        name: fill.sub(lambda found: FILLED_IN[found[1]], said)
-        for name, said in service["environment"].items()
+        name: fill.sub(lambda found: FILLED_IN[found[1]], value)
+        for name, value in service["environment"].items()
     }
 
 
@@ -66,9 +66,11 @@ def test_every_image_is_of_a_version_and_every_file_is_there() -> None:
             here = volume.split(":")[0]
             assert (DEPLOY / here).exists() if here.startswith(".") else here in compose()["volumes"]
     assert {name for name in services if name.startswith("nats")} == {"nats1", "nats2", "nats3"}
-    said = env_file(DEPLOY / ".env.example")
-    assert said.keys() == FILLED_IN.keys()
-    assert {name for name, value in said.items() if value} == {"DOMAIN"}  # no secret comes with the project
+    variables = env_file(DEPLOY / ".env.example")
+    assert variables.keys() == FILLED_IN.keys()
+    assert {name for name, value in variables.items() if value} == {
+        "DOMAIN"
+    }  # no secret comes with the project
 
 
 def test_no_service_has_rights_it_does_not_need() -> None:
@@ -147,5 +149,5 @@ def test_a_unit_is_one_systemd_takes(name: str, tmp_path: Path) -> None:
         done = subprocess.run(
             [judge, "verify", "--man=no", path], capture_output=True, text=True, timeout=60, check=False
         )
-        said = [line for line in done.stderr.splitlines() if tmp_path.name in line or path.name in line]
-        assert not said, said
+        errors = [line for line in done.stderr.splitlines() if tmp_path.name in line or path.name in line]
+        assert not errors, errors

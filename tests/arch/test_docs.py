@@ -109,8 +109,8 @@ def test_a_misspelt_setting_is_refused_by_name(
 
 
 def test_every_command_is_documented() -> None:
-    said = "\n".join(path.read_text() for path in PAGES)
-    missing = [name for name, _ in commands() if not re.search(rf"{name}\b", said)]
+    text = "\n".join(path.read_text() for path in PAGES)
+    missing = [name for name, _ in commands() if not re.search(rf"{name}\b", text)]
     assert missing == []
     assert {"outcry serve", "outcry import", "outcry keys create", "outcry grants add"} <= {
         n for n, _ in commands()
@@ -123,15 +123,15 @@ def test_every_command_named_in_the_documents_exists() -> None:
     groups = {name.rpartition(" ")[0] for name in known}  # `outcry keys`
     named: dict[str, Path] = {}
     for path in PAGES:
-        for said in re.findall(
+        for words in re.findall(
             r"(?:^|`|\$\()(outcry(?: [a-z]+){1,2})(?=[ `\n)]|$)", path.read_text(), re.MULTILINE
         ):
-            named[said] = path
+            named[words] = path
     wrong = {
-        said: path.name
-        for said, path in named.items()
-        if said not in known | groups
-        and said.rpartition(" ")[0] not in known  # a word after a command is an argument
+        words: path.name
+        for words, path in named.items()
+        if words not in known | groups
+        and words.rpartition(" ")[0] not in known  # a word after a command is an argument
     }
     assert wrong == {}
 

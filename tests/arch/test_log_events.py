@@ -68,21 +68,21 @@ def test_ids_are_snake_case_and_each_event_says_what_it_means_and_what_to_do() -
 def test_an_event_is_written_at_the_level_of_the_table() -> None:
     class Writer:
         def __init__(self) -> None:
-            self.said: list[tuple[str, str]] = []
+            self.lines: list[tuple[str, str]] = []
 
         def info(self, event: LogEvent, **_: object) -> None:
-            self.said.append(("info", event))
+            self.lines.append(("info", event))
 
         def warning(self, event: LogEvent, **_: object) -> None:
-            self.said.append(("warning", event))
+            self.lines.append(("warning", event))
 
         def error(self, event: LogEvent, **_: object) -> None:
-            self.said.append(("error", event))
+            self.lines.append(("error", event))
 
     writer = Writer()
     for event in LogEvent:
         report_to_writer(writer)(event)
-    assert writer.said == [(event.level, event.value) for event in LogEvent]
+    assert writer.lines == [(event.level, event.value) for event in LogEvent]
 
 
 def test_the_page_is_what_the_table_says() -> None:

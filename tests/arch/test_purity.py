@@ -76,7 +76,7 @@ def test_the_kernels_import_numpy_and_nothing_else_beyond_the_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sample", "said"),
+    ("sample", "findings"),
     [
         ("target = 0.7 * total", "line 1: the float 0.7"),
         ("def half(a):\n    return a / 2", "line 2: a true division"),
@@ -86,8 +86,8 @@ def test_the_kernels_import_numpy_and_nothing_else_beyond_the_list() -> None:
         ("a = -1e9", "line 1: the float 1000000000.0"),
     ],
 )
-def test_what_is_not_exact_is_seen(sample: str, said: str) -> None:
-    assert list(inexact(ast.parse(sample))) == [said]
+def test_what_is_not_exact_is_seen(sample: str, findings: str) -> None:
+    assert list(inexact(ast.parse(sample))) == [findings]
 
 
 def test_floor_division_and_remainders_are_exact() -> None:
@@ -95,7 +95,7 @@ def test_floor_division_and_remainders_are_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sample", "said"),
+    ("sample", "findings"),
     [
         ("import sys", "line 1: imports sys"),
         ("from importlib import import_module", "line 1: imports importlib"),
@@ -104,8 +104,8 @@ def test_floor_division_and_remainders_are_exact() -> None:
         ("__import__('time')", "line 1: __import__()"),
     ],
 )
-def test_what_is_not_pure_is_seen(sample: str, said: str) -> None:
-    assert list(impure(ast.parse(sample))) == [said]
+def test_what_is_not_pure_is_seen(sample: str, findings: str) -> None:
+    assert list(impure(ast.parse(sample))) == [findings]
 
 
 def ruff(sample: str, name: str) -> str:
@@ -134,9 +134,9 @@ CLOCKS = {
 @pytest.mark.parametrize(("sample", "banned"), CLOCKS.items(), ids=lambda value: value.splitlines()[-1])
 @pytest.mark.parametrize("name", ["src/outcry/market/x.py", "src/outcry/live/x.py"])
 def test_ruff_refuses_what_reads_the_present(sample: str, banned: str, name: str) -> None:
-    said = ruff(f'"""X."""\n\n{sample}', name)
-    assert "TID251" in said
-    assert f"`{banned}` is banned" in said
+    findings = ruff(f'"""X."""\n\n{sample}', name)
+    assert "TID251" in findings
+    assert f"`{banned}` is banned" in findings
 
 
 def test_ruff_refuses_naive_times() -> None:

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 #: What a build needs beside the sources; Babel too, which is a dependency at run time anyway.
 NEEDED = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE")
-SAY = Path(__file__).with_name("said_translations.py")
+PRINT_TRANSLATIONS = Path(__file__).with_name("print_translations.py")
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +37,14 @@ def files(root: Path, pattern: str) -> set[Path]:
     return {path.relative_to(root) for path in root.rglob(pattern)}
 
 
-def said(source: Path, asked: dict[str, object]) -> tuple[str, dict[str, str]]:
-    """What a program says that finds the package in a folder."""
+def translations_of(source: Path, asked: dict[str, object]) -> tuple[str, dict[str, str]]:
+    """Return where a program imports the package from, and its translations; `source`: the first import folder."""
     done = subprocess.run(
-        [sys.executable, SAY], input=json.dumps(asked), env=os.environ | {"PYTHONPATH": str(source)},
+        [sys.executable, PRINT_TRANSLATIONS], input=json.dumps(asked), env=os.environ | {"PYTHONPATH": str(source)},
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     answer = json.loads(done.stdout)
-    return answer["at"], answer["said"]
+    return answer["at"], answer["translations"]
 
 
 def test_each_language_of_each_folder_is_compiled_and_no_source_is_shipped(unpacked: Path) -> None:
@@ -75,7 +75,10 @@ def test_the_wheel_says_in_each_language_what_the_checkout_says(unpacked: Path) 
     asked: dict[str, object] = {
         "texts": sorted(texts - {""}), "counted": sorted(counted), "codes": sorted(codes - {""}),
     }  # fmt: skip
-    (at_wheel, of_wheel), (at_checkout, of_checkout) = said(unpacked, asked), said(ROOT / "src", asked)
+    (at_wheel, of_wheel), (at_checkout, of_checkout) = (
+        translations_of(unpacked, asked),
+        translations_of(ROOT / "src", asked),
+    )
     assert (Path(at_wheel).parents[1], Path(at_checkout).parents[1]) == (unpacked, ROOT / "src")
     assert of_wheel == of_checkout
     assert sum(name != text for name, text in of_wheel.items()) > 1000

@@ -33,10 +33,10 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def test_the_copy_is_what_is_imported(environment: dict[str, str]) -> None:
     script = "import importlib.util as u, outcry; print(outcry.__file__, u.find_spec('outcry.cluster'))"
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
-    assert said.stdout.split() == [f"{environment['PYTHONPATH']}/outcry/__init__.py", "None"]
+    assert result.stdout.split() == [f"{environment['PYTHONPATH']}/outcry/__init__.py", "None"]
 
 
 def test_the_demo_answers(environment: dict[str, str], tmp_path: Path) -> None:

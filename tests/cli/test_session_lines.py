@@ -46,7 +46,7 @@ def test_while_closed_the_next_session_is_printed(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(
-    ("symbol", "at", "said"),
+    ("symbol", "at", "expected"),
     [
         ("ES", "2025-11-28T10:00:00", "has no time zone. Add one"),
         ("ES", "2025-11-28", "has no time zone. Add one"),
@@ -57,12 +57,12 @@ def test_while_closed_the_next_session_is_printed(capsys: pytest.CaptureFixture[
     ],
 )
 def test_what_cannot_be_read_is_refused(
-    capsys: pytest.CaptureFixture[str], symbol: str, at: str, said: str
+    capsys: pytest.CaptureFixture[str], symbol: str, at: str, expected: str
 ) -> None:
     assert session_at(symbol, at) == 2
     out, err = capsys.readouterr()
     assert not out
-    assert said in err
+    assert expected in err
 
 
 def test_sessions_of_a_holiday_week_as_lines(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,7 +78,7 @@ class LocalCalls:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self.gone = False
+        self.stopped = False
         self.away = asyncio.Event()
         self._answering: set[asyncio.Task[bytes]] = set()
         #: Names asked, for what is asked too often.
@@ -86,7 +86,7 @@ class LocalCalls:
 
     async def cut(self) -> None:
         """Hear nothing and say nothing any more; what was under way here is never answered."""
-        self.gone = True
+        self.stopped = True
         self.away.set()
         for task in self._answering:
             task.cancel()
@@ -94,7 +94,7 @@ class LocalCalls:
     async def ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
         self.asked.append(name)
         await asyncio.sleep(0)
-        if self.gone:
+        if self.stopped:
             raise BusDown("cut off")
         if name not in self._bus.served:
             raise NobodyServes(name)
@@ -104,7 +104,7 @@ class LocalCalls:
         away = asyncio.ensure_future(self.away.wait())
         try:
             await asyncio.wait((task, away), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done() or task.cancelled() or there.gone or self.gone:
+            if not task.done() or task.cancelled() or there.stopped or self.stopped:
                 raise BusDown(f"{name} did not answer")
             return task.result()
         finally:
@@ -123,14 +123,14 @@ class LocalCalls:
                 del self._bus.served[name]
 
     async def tell(self, name: str, body: bytes) -> None:
-        if not self.gone:
-            for there, heard, listener in list(self._bus.listeners):
-                if heard == name and not there.gone:
+        if not self.stopped:
+            for there, listened, listener in list(self._bus.listeners):
+                if listened == name and not there.stopped:
                     listener(body)
 
     @asynccontextmanager
-    async def listen(self, name: str, heard: Callable[[bytes], None]) -> AsyncIterator[None]:
-        entry = (self, name, heard)
+    async def listen(self, name: str, listener: Callable[[bytes], None]) -> AsyncIterator[None]:
+        entry = (self, name, listener)
         self._bus.listeners.append(entry)
         try:
             yield
@@ -245,8 +245,8 @@ class FeedsProcess:
         spools: Path,
         speedup: float = SPEEDUP,
     ) -> None:
-        self.calls, self.seat, self._held = calls, Seat(), ExitStack()
-        self.spool = self._held.enter_context(own_spool(spools, 1 << 30))
+        self.calls, self.seat, self._resources = calls, Seat(), ExitStack()
+        self.spool = self._resources.enter_context(own_spool(spools, 1 << 30))
         self.streams = RemoteStreams(
             self.spool, StreamOwnerClient(calls),
             Traded(installation.reference.universe, installation.reference.calendar, installation.clock),
@@ -265,7 +265,7 @@ class FeedsProcess:
             task.cancel()
             await asyncio.wait([task])
         self.seat.turns = None
-        self._held.close()
+        self._resources.close()
 
     async def kill(self) -> None:
         """End it at once: whatever it still does reaches nobody."""

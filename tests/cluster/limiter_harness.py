@@ -81,7 +81,7 @@ class Wires:
     async def tell(self, name: str, body: bytes) -> None:
         raise NotImplementedError
 
-    def listen(self, name: str, heard: Callable[[bytes], None]) -> object:
+    def listen(self, name: str, on_message: Callable[[bytes], None]) -> object:
         raise NotImplementedError
 
 

@@ -48,7 +48,7 @@ def run(
     asyncio.run(whole())
 
 
-def said(harness: BrokerHarness) -> list[tuple[str, str, int, int]]:
+def reported_statuses(harness: BrokerHarness) -> list[tuple[str, str, int, int]]:
     """Every alert there is, in order of contract and time."""
     rows = harness.installation.alerts.alerts([harness.user])
     return sorted((row.contract, row.key, row.at_ns, row.price_e9) for row in rows)
@@ -75,7 +75,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[list, list]:
             await harness.until_phase(LIVE)
             await harness.close_the_day()
             harness.equals_the_tape()
-            return said(harness), folded(harness)
+            return reported_statuses(harness), folded(harness)
 
     return asyncio.run(within(whole(), 180))
 
@@ -103,7 +103,7 @@ def test_the_day_is_the_tape_whoever_is_killed(
 ) -> None:
     async def work(harness: Cluster) -> None:
         await kill_all_day(harness, random.Random(seed), 40)
-        assert (said(harness), folded(harness)) == embedded
+        assert (reported_statuses(harness), folded(harness)) == embedded
 
     run(tmp_path, work)
 
@@ -113,7 +113,7 @@ def test_the_day_is_the_tape_over_a_real_bus(
 ) -> None:
     async def work(harness: Cluster) -> None:
         await kill_all_day(harness, random.Random(3), 12)
-        assert (said(harness), folded(harness)) == embedded
+        assert (reported_statuses(harness), folded(harness)) == embedded
 
     run(tmp_path, work, urls=jetstream.urls)
 
@@ -176,7 +176,7 @@ def test_what_a_person_does_on_a_page_reaches_the_process_that_runs_the_connecti
         assert harness.connections.disconnect(harness.user, harness.id, harness.clock.now_ns())
         harness.id = 0
         await harness.until(lambda: not shown.keys(harness.user), "nothing is shown")
-        assert not [said for said in harness.reports if "failed" in said or "un" in said.split(" ")[0]]
+        assert not [line for line in harness.reports if "failed" in line or "un" in line.split(" ")[0]]
 
     run(tmp_path, work)
 
@@ -275,9 +275,9 @@ class Written:
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
         count = len(self._rows)
         for rows in self._rows[:count]:
-            kept = rows[rows["ts_event"] >= since.since_ns]
-            if len(kept):
-                yield Trades(kept)
+            recent_rows = rows[rows["ts_event"] >= since.since_ns]
+            if len(recent_rows):
+                yield Trades(recent_rows)
         yield CaughtUp(int(self._rows[count - 1]["ts_event"][-1]), Quality.TICKS)
         while True:
             async with self._came:

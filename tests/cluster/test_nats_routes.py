@@ -64,7 +64,7 @@ class Nodes:
         assert isinstance(routes, list)
         return {route["remote_name"] for route in routes}
 
-    def said(self, name: str) -> str:
+    def log_text(self, name: str) -> str:
         return (self._folder / f"{name}.log").read_text()
 
     def monitor_port(self, name: str) -> int:
@@ -103,9 +103,9 @@ def test_a_node_that_does_not_is_refused(nodes: Nodes, routes: str, password: st
     """The password of clients is none of routes either."""
     nodes.start("nats1", "route:r0-secret")
     nodes.start("nats3", routes, password)
-    until(lambda: "Authentication Failure" in nodes.said("nats1"), "nats1 has refused nats3", 30)
+    until(lambda: "Authentication Failure" in nodes.log_text("nats1"), "nats1 has refused nats3", 30)
     assert nodes.members("nats1") == nodes.members("nats3") == set()
-    assert "secret" not in nodes.said("nats1") + nodes.said("nats3")
+    assert "secret" not in nodes.log_text("nats1") + nodes.log_text("nats3")
 
 
 def test_monitoring_is_for_this_machine_only(nodes: Nodes) -> None:

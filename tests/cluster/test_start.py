@@ -24,20 +24,20 @@ def test_a_process_waits_for_a_database_that_starts_after_it(tmp_path: Path) -> 
             "OUTCRY_CLUSTER": f"nats://127.0.0.1:{nowhere}", "OUTCRY_ROLE": "api",
             "OUTCRY_DATABASE_URL": postgres.url(database),
         }  # fmt: skip
-        said = tmp_path / "said"
-        with said.open("wb") as log:
+        log_path = tmp_path / "said"
+        with log_path.open("wb") as log:
             process = subprocess.Popen(
                 [OUTCRY, "serve", "--port", str(port)], env=environment, stdout=log, stderr=log
             )
         try:
-            until(lambda: "Retrying" in said.read_text(), "it waits")
+            until(lambda: "Retrying" in log_path.read_text(), "it waits")
             assert process.poll() is None
             postgres.start()
             until(lambda: _answers(port), "it answers")
         finally:
             process.kill()
             process.wait()
-    assert said.read_text().count("Retrying") == 1
+    assert log_path.read_text().count("Retrying") == 1
 
 
 def _answers(port: int) -> bool:

@@ -105,7 +105,7 @@ class Pair:
     registry: Registry
     mirror: StateReplica
     clock: Clock
-    told: list[str]
+    reports: list[str]
 
     def mirrored(self, key: StreamKey = KEY) -> Channel:
         (found,) = [c for c in every(self.registry) if c.key == key]
@@ -118,9 +118,9 @@ class Pair:
 
 
 def every(registry: Registry) -> list[Channel]:
-    kept = registry._channels.values()  # pyright: ignore[reportPrivateUsage]
+    channels = registry._channels.values()  # pyright: ignore[reportPrivateUsage]
     return sorted(
-        (c for roots in kept for ones in roots.values() for c in ones.values()), key=lambda c: c.key
+        (c for roots in channels for ones in roots.values() for c in ones.values()), key=lambda c: c.key
     )
 
 
@@ -132,12 +132,12 @@ def shown(channel: Channel) -> object:
 
 @asynccontextmanager
 async def paired(harness: EngineHarness, bus: Bus | None = None, name: str = "one") -> AsyncIterator[Pair]:
-    bus, registry, clock, told = bus or Bus(), Registry(), Clock(OPEN), list[str]()
+    bus, registry, clock, reports = bus or Bus(), Registry(), Clock(OPEN), list[str]()
     out = StatePublisher(harness.registry, harness.engine.runners, harness.log, bus, bus, name)
-    into = StateReplica(registry, bus, bus, key_of, clock, lambda event, **more: told.append(event))
+    into = StateReplica(registry, bus, bus, key_of, clock, lambda event, **more: reports.append(event))
     await out.take_up(PARTITION)
     async with running(out.run(), into.run()):
-        yield Pair(harness, bus, out, registry, into, clock, told)
+        yield Pair(harness, bus, out, registry, into, clock, reports)
 
 
 def test_another_process_shows_what_the_engine_shows(installation: Installation) -> None:
@@ -215,15 +215,15 @@ def test_nothing_is_told_before_the_log_has_it(installation: Installation) -> No
         async with paired(harness) as pair:
             await play_feed(harness, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
             await until(lambda: every(pair.registry) and pair.same())
-            kept = asyncio.get_running_loop().create_future()
-            harness.log.pending_write = lambda _key: kept  # type: ignore[method-assign]
-            told = len(pair.bus.puts)
+            written = asyncio.get_running_loop().create_future()
+            harness.log.pending_write = lambda _key: written  # type: ignore[method-assign]
+            published = len(pair.bus.puts)
             runner = harness.engine.runners[KEY.text]
             runner.log(entries.Taken("x"))
             await asyncio.sleep(0.3)
-            assert len(pair.bus.puts) == told
-            kept.set_result(None)
-            await until(lambda: len(pair.bus.puts) > told)
+            assert len(pair.bus.puts) == published
+            written.set_result(None)
+            await until(lambda: len(pair.bus.puts) > published)
 
     run(installation, work)
 
@@ -242,11 +242,11 @@ def test_what_cannot_be_told_is_not_shown_as_live(
             await until(
                 lambda: every(pair.registry) and pair.mirrored().availability.reason in {"live", "no_prior"}
             )
-            kept = asyncio.get_running_loop().create_future()
-            harness.log.pending_write = lambda _key: kept  # type: ignore[method-assign]
+            written = asyncio.get_running_loop().create_future()
+            harness.log.pending_write = lambda _key: written  # type: ignore[method-assign]
             await until(lambda: pair.mirrored().availability.reason == "stale_link")
             assert not pair.mirrored().availability.answers
-            kept.set_result(None)
+            written.set_result(None)
             harness.log.pending_write = lambda _key: None  # type: ignore[method-assign]
             await until(lambda: pair.mirrored().availability.reason in {"live", "no_prior"})
 
@@ -329,8 +329,8 @@ def test_states_are_told_again_now_and_then_and_what_is_not_is_let_go(
         async with paired(harness) as pair:
             await play_feed(harness, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
             await until(lambda: every(pair.registry) and pair.same())
-            told = len(pair.bus.puts)
-            await until(lambda: len(pair.bus.puts) > told + 7)
+            published = len(pair.bus.puts)
+            await until(lambda: len(pair.bus.puts) > published + 7)
             assert pair.same()
             pair.out.let_go(PARTITION)
             await until(lambda: not every(pair.registry))
@@ -375,10 +375,10 @@ def test_whose_stream_it_is_the_log_says_when_another_shows_a_newer_state(instal
             before = runner.stream.position
             runner.channel.version += 1
             await until(lambda: lost)
-            told = len(pair.bus.puts)
+            published = len(pair.bus.puts)
             runner.channel.version += 1
             await asyncio.sleep(0.3)
-            assert len(pair.bus.puts) == told
+            assert len(pair.bus.puts) == published
 
     run(installation, work)
     assert lost == [KEY.text]
@@ -531,6 +531,6 @@ def test_a_state_of_another_edition_is_told_of_once_and_not_believed(installatio
                 await pair.bus.put([Latest(KEY.text, (first, count + 1), body)])
                 await until(lambda: pair.mirrored().availability.reason == "stale_link")
             await pair.bus.put([Latest("0/script/NOSUCHZ2026", (0, 1), pair.bus.puts[0].body)])
-            await until(lambda: len(pair.told) == 2)
+            await until(lambda: len(pair.reports) == 2)
 
     run(installation, work)

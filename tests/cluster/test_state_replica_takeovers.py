@@ -34,7 +34,7 @@ class Log:
         self.owner: dict[str, str] = {}
         self.position: dict[str, int] = {}
         #: What was said last in each stream's life, in order: `<life>.<count>`.
-        self.said: dict[str, tuple[int, int]] = {}
+        self.latest: dict[str, tuple[int, int]] = {}
 
 
 class Stream:
@@ -98,12 +98,12 @@ class Process:
         if runner is not None:
             self.registry.drop(runner.key)
 
-    def take_up(self, key: StreamKey, *, anew: bool) -> None:
+    def take_up(self, key: StreamKey, *, restarted: bool) -> None:
         text, log = key.text, self.log
-        if anew:  # the log begins again
+        if restarted:  # the log begins again
             log.position[text] = 0
-        life = log.said.get(text, (0, 0))[0] + 1
-        log.owner[text], log.said[text] = self.name, (life, 0)
+        life = log.latest.get(text, (0, 0))[0] + 1
+        log.owner[text], log.latest[text] = self.name, (life, 0)
         runner = self.runners[text] = Runner(self, key)
         runner.channel.acquired_at = log.position.setdefault(text, 0)
         log.position[text] += 1
@@ -116,17 +116,17 @@ class Process:
         if runner is None:
             return
         if self.log.owner[text] == self.name:
-            life, count = self.log.said[text]
-            self.log.said[text] = (life, count + 1)
+            life, count = self.log.latest[text]
+            self.log.latest[text] = (life, count + 1)
             self.log.position[text] += 1
             runner.channel.feed_code = f"{life}.{count + 1}"
         runner.channel.version += 1
 
 
-@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_whoever_owns_a_stream_is_shown_in_the_end(
-    seed: int, anew: bool, monkeypatch: pytest.MonkeyPatch
+    seed: int, restarted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a log began anew, a process that lost it before and does not know may show its old state once more; the
     owner finds out when it puts its own again, moved or not."""
@@ -156,14 +156,14 @@ def test_whoever_owns_a_stream_is_shown_in_the_end(
                 await stack.enter_async_context(running(process.out.run()))
             await stack.enter_async_context(running(into.run()))
             for key in KEYS:
-                chance.choice(processes).take_up(key, anew=True)
+                chance.choice(processes).take_up(key, restarted=True)
             for _ in range(400):
                 key, process = chance.choice(KEYS), chance.choice(processes)
                 match chance.randrange(20):
                     case 0:
-                        process.take_up(key, anew=False)
+                        process.take_up(key, restarted=False)
                     case 1:
-                        process.take_up(key, anew=anew)
+                        process.take_up(key, restarted=restarted)
                     case 2:
                         bus.down = not bus.down
                     case 3:
@@ -178,14 +178,14 @@ def test_whoever_owns_a_stream_is_shown_in_the_end(
             for process in processes:
                 for key in KEYS:
                     process.trade(key)
-            wanted = {key: "{}.{}".format(*log.said[key.text]) for key in KEYS}
+            wanted = {key: "{}.{}".format(*log.latest[key.text]) for key in KEYS}
             await until(lambda: {one.key: one.feed_code for one in every(registry)} == wanted)
             await until(
                 lambda: all(one.availability == replace(LIVE, market_ns=NOW_NS) for one in every(registry))
             )
             note()
         assert sum(len(seen) for seen in shown.values()) > len(KEYS)
-        if not anew:
+        if not restarted:
             for seen in shown.values():
                 assert seen == sorted(seen)
 

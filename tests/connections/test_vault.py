@@ -28,11 +28,11 @@ def sealed(made: Vault, row: ConnectionRow = ROW, version: int = 1) -> SealedEnt
 
 def test_entries_open_where_they_were_sealed() -> None:
     made = vault(k1=K1)
-    kept = sealed(made)
-    assert (kept.kid, kept.version, kept.connection_id) == ("k1", 1, 7)
-    assert made.open(ROW, kept) == ENTRIES
-    assert vault(k1=K1).open(ROW, kept) == ENTRIES  # by another process
-    for part in (kept.sealed, kept.wrapped):
+    stored = sealed(made)
+    assert (stored.kid, stored.version, stored.connection_id) == ("k1", 1, 7)
+    assert made.open(ROW, stored) == ENTRIES
+    assert vault(k1=K1).open(ROW, stored) == ENTRIES  # by another process
+    for part in (stored.sealed, stored.wrapped):
         assert b"SuperSecret" not in part
 
 
@@ -43,13 +43,13 @@ def test_entries_open_where_they_were_sealed() -> None:
 )
 def test_a_row_that_was_moved_does_not_open(row: ConnectionRow) -> None:
     made = vault(k1=K1)
-    kept = sealed(made)
+    stored = sealed(made)
     with pytest.raises(VaultBroken):
-        made.open(row, kept)
+        made.open(row, stored)
     with pytest.raises(VaultBroken):
-        made.open(row, replace(kept, connection_id=row.id))
+        made.open(row, replace(stored, connection_id=row.id))
     with pytest.raises(VaultBroken):
-        made.rewrap(row, replace(kept, connection_id=row.id))
+        made.rewrap(row, replace(stored, connection_id=row.id))
 
 
 def test_older_entries_do_not_open_as_newer_ones_nor_beside_their_key() -> None:
@@ -66,21 +66,21 @@ def test_older_entries_do_not_open_as_newer_ones_nor_beside_their_key() -> None:
 @given(st.sampled_from(["sealed", "wrapped"]), st.data())
 def test_nothing_that_was_altered_opens(part: str, data: st.DataObject) -> None:
     made = vault(k1=K1)
-    kept = sealed(made)
-    whole = bytearray(getattr(kept, part))
+    stored = sealed(made)
+    whole = bytearray(getattr(stored, part))
     at = data.draw(st.integers(0, len(whole) - 1))
     whole[at] ^= data.draw(st.integers(1, 255))
     with pytest.raises(VaultBroken):
-        made.open(ROW, replace(kept, **{part: bytes(whole)}))
+        made.open(ROW, replace(stored, **{part: bytes(whole)}))
     with pytest.raises(VaultBroken):
-        made.open(ROW, replace(kept, **{part: bytes(whole[:at])}))
+        made.open(ROW, replace(stored, **{part: bytes(whole[:at])}))
 
 
 def test_another_key_of_the_same_name_opens_nothing() -> None:
-    kept = sealed(vault(k1=K1))
+    stored = sealed(vault(k1=K1))
     for other in (vault(k1=K2), vault(k2=K1)):
         with pytest.raises(VaultBroken):
-            other.open(ROW, kept)
+            other.open(ROW, stored)
 
 
 def test_a_wrapped_key_does_not_open_under_the_name_of_another_key() -> None:
@@ -99,15 +99,15 @@ def test_each_sealing_has_a_key_and_a_nonce_of_its_own() -> None:
 def test_keys_and_entries_are_in_no_representation_and_no_complaint() -> None:
     made = vault(k1=K1)
     seal = made.seal(3, "databento", ENTRIES)
-    kept = seal(7, 1)
-    said = [repr(made), repr(made.keys), repr(seal), repr(kept), repr(VaultKeys({"k1": K1}))]
+    stored = seal(7, 1)
+    texts = [repr(made), repr(made.keys), repr(seal), repr(stored), repr(VaultKeys({"k1": K1}))]
     with pytest.raises(VaultBroken) as refusal:
-        vault(k1=K2).open(ROW, kept)
-    said.append(repr(refusal.value) + str(refusal.value))
+        vault(k1=K2).open(ROW, stored)
+    texts.append(repr(refusal.value) + str(refusal.value))
     with pytest.raises(ValueError, match="32 bytes") as fault:
         VaultKeys({"k1": K1[:-1]})
-    said.append(str(fault.value))
-    for text in said:
+    texts.append(str(fault.value))
+    for text in texts:
         assert "SuperSecret" not in text
         assert K1.hex()[:8] not in text
         assert repr(K1)[2:-1] not in text  # whole: a few bytes of it stand in any ciphertext by chance
@@ -144,21 +144,21 @@ def test_a_key_that_appears_while_a_service_runs_is_found() -> None:
 class Shelf:
     """Entries in memory, as `SqlVaultStore` lists and exchanges them. `renewing`: a row renewed in the middle."""
 
-    kept: dict[int, tuple[ConnectionRow, SealedEntries]]
+    stored: dict[int, tuple[ConnectionRow, SealedEntries]]
     renewing: dict[int, SealedEntries] = field(default_factory=dict)
 
     def not_under(self, kid: str, after_id: int, limit: int) -> Sequence[tuple[ConnectionRow, SealedEntries]]:
-        rows = [pair for number, pair in sorted(self.kept.items()) if number > after_id]
+        rows = [pair for number, pair in sorted(self.stored.items()) if number > after_id]
         return [pair for pair in rows if pair[1].kid != kid][:limit]
 
     def rewrap(self, old: SealedEntries, new: SealedEntries) -> bool:
-        row, now = self.kept[old.connection_id]
+        row, now = self.stored[old.connection_id]
         if (renewed := self.renewing.pop(row.id, None)) is not None:
             now = renewed
-            self.kept[row.id] = (row, now)
+            self.stored[row.id] = (row, now)
         if now != old:
             return False
-        self.kept[row.id] = (row, new)
+        self.stored[row.id] = (row, new)
         return True
 
 
@@ -176,10 +176,10 @@ def shelf(made: Vault, count: int) -> Shelf:
 @pytest.mark.usefixtures("small_batches")
 def test_rewrapping_leaves_the_entries_as_they_are_and_opens_without_the_old_key() -> None:
     store = shelf(vault(k1=K1), 7)
-    before = {number: entries.sealed for number, (_, entries) in store.kept.items()}
-    told = list(rewrapped(vault(k2=K2, k1=K1), store))  # type: ignore[arg-type]
-    assert told == [(3, 0), (6, 0), (7, 0)]
-    for number, (row, entries) in store.kept.items():
+    before = {number: entries.sealed for number, (_, entries) in store.stored.items()}
+    rewrapped_ids = list(rewrapped(vault(k2=K2, k1=K1), store))  # type: ignore[arg-type]
+    assert rewrapped_ids == [(3, 0), (6, 0), (7, 0)]
+    for number, (row, entries) in store.stored.items():
         assert (entries.kid, entries.sealed) == ("k2", before[number])
         assert vault(k2=K2).open(row, entries) == ENTRIES
 
@@ -191,9 +191,9 @@ def test_rewrapping_that_was_interrupted_goes_on_where_it_was() -> None:
     begun = rewrapped(both, store)  # type: ignore[arg-type]
     assert next(begun) == (3, 0)
     begun.close()
-    assert [entries.kid for _, entries in store.kept.values()].count("k2") == 3
+    assert [entries.kid for _, entries in store.stored.values()].count("k2") == 3
     assert list(rewrapped(both, store))[-1] == (4, 0)  # type: ignore[arg-type]
-    assert {entries.kid for _, entries in store.kept.values()} == {"k2"}
+    assert {entries.kid for _, entries in store.stored.values()} == {"k2"}
 
 
 def test_credentials_changed_during_a_rotation_stay_and_damaged_ones_do_not_stop_it() -> None:
@@ -201,11 +201,11 @@ def test_credentials_changed_during_a_rotation_stay_and_damaged_ones_do_not_stop
     both = vault(k2=K2, k1=K1)
     renewed = sealed(both, replace(ROW, id=2), version=2)
     store.renewing[2] = renewed
-    row, entries = store.kept[3]
-    store.kept[3] = (row, replace(entries, wrapped=entries.wrapped[::-1]))
+    row, entries = store.stored[3]
+    store.stored[3] = (row, replace(entries, wrapped=entries.wrapped[::-1]))
     assert list(rewrapped(both, store)) == [(2, 1)]  # type: ignore[arg-type]
-    assert store.kept[2][1] == renewed
-    assert [entries.kid for _, entries in store.kept.values()] == ["k2", "k2", "k1", "k2"]
+    assert store.stored[2][1] == renewed
+    assert [entries.kid for _, entries in store.stored.values()] == ["k2", "k2", "k1", "k2"]
 
 
 def test_what_is_sealed_is_the_mapping_and_nothing_else() -> None:

@@ -36,9 +36,9 @@ def connected(installation: Installation, vault: Vault, broker: str = "databento
 
 def entered(installation: Installation, vault: Vault, number: int) -> Mapping[str, str]:
     store = SqlConnectionStore(installation.database)
-    kept = store.entries(number)
-    assert kept is not None
-    return vault.open(next(row for row in store.rows() if row.id == number), kept)
+    stored = store.entries(number)
+    assert stored is not None
+    return vault.open(next(row for row in store.rows() if row.id == number), stored)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_a_key_nothing_is_sealed_under_is_made_anew_under_another_name(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (f"k1 {B}\n", "The key k1 is not the one that this database was used with"),
         (f"k9 {B}\n", "The key k1 is missing"),
@@ -112,9 +112,9 @@ def test_a_key_nothing_is_sealed_under_is_made_anew_under_another_name(tmp_path:
     ],
     ids=["another key", "another name", "empty", "no digits", "too short", "twice", "no name", "no text"],
 )
-def test_a_wrong_key_is_refused_at_the_start_and_not_quoted(folder: Path, text: str, said: str) -> None:
+def test_a_wrong_key_is_refused_at_the_start_and_not_quoted(folder: Path, text: str, message: str) -> None:
     (folder / VAULT_FILE).write_text(text, encoding="latin-1")
-    with pytest.raises(BadVaultKeys, match=said) as refusal, opened(folder):
+    with pytest.raises(BadVaultKeys, match=message) as refusal, opened(folder):
         pass
     assert "backup" in str(refusal.value)
     for secret in (A, B, A[:-2], "xyz"):

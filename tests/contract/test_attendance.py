@@ -65,7 +65,7 @@ def test_what_a_worker_held_that_ended_goes_on_after_ten_seconds_under_the_same_
 ) -> None:
     """Absent at the first look, at 2 s, its queue is free at the one ten seconds later: at 12 s, not at 10."""
     with harness.database.reading() as connection:
-        held = connection.execute(
+        leased_id = connection.execute(
             text("SELECT message_id FROM outbox WHERE message_id IS NOT NULL")
         ).scalar_one()
     if how == "it says so":
@@ -78,7 +78,7 @@ def test_what_a_worker_held_that_ended_goes_on_after_ten_seconds_under_the_same_
     assert looks(harness, 10) == 0
     assert looks(harness, 2) == 1
     messages = harness.claim()
-    assert held in {message.message_id for message in messages}
+    assert leased_id in {message.message_id for message in messages}
     assert len(messages) == 2
 
 

@@ -53,20 +53,20 @@ def test_of_two_marks_that_come_at_once_one_belongs(bus: JetStream) -> None:
 
 
 def test_another_is_told_once_what_to_do_and_takes_part_once_it_may(bus: JetStream) -> None:
-    told: list[tuple[str, str]] = []
+    reports: list[tuple[str, str]] = []
 
     def report(event: str, **details: object) -> None:
-        told.append((event, str(details["problem"])))
+        reports.append((event, str(details["problem"])))
 
     async def run() -> None:
         await within(settled(bus.urls, "ours"), 60)
         other = asyncio.create_task(settled(bus.urls, "theirs", report))
         async with asyncio.timeout(60):
-            while not told:
+            while not reports:
                 await asyncio.sleep(0.01)
         await asyncio.sleep(2.5)  # it looks again, and has nothing new to say
         assert not other.done()
-        ((event, problem),) = told
+        ((event, problem),) = reports
         assert event == "cluster_not_joined"
         assert "OUTCRY_SECRET" in problem
         async with Link(bus.urls, discard) as link:

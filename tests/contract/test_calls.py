@@ -17,12 +17,14 @@ MIB = 1 << 20
 
 
 @asynccontextmanager
-async def caller(server: JetStream, told: list[tuple[str, object]] | None = None) -> AsyncIterator[NatsCalls]:
+async def caller(
+    server: JetStream, reports: list[tuple[str, object]] | None = None
+) -> AsyncIterator[NatsCalls]:
     """The calls of one process; told: what its operator is."""
 
     def tell(event: str, **details: object) -> None:
-        if told is not None:
-            told.append((event, details))
+        if reports is not None:
+            reports.append((event, details))
 
     async with Link(server.urls, tell) as link:
         await within(link.up(), 60)
@@ -86,14 +88,14 @@ def test_a_fault_is_told_to_the_operator_and_not_to_who_asked(jetstream: JetStre
         return b"fine"
 
     async def main() -> None:
-        told: list[tuple[str, object]] = []
-        async with caller(jetstream, told) as one, caller(jetstream) as other, one.serve("push.1", fail):
+        reports: list[tuple[str, object]] = []
+        async with caller(jetstream, reports) as one, caller(jetstream) as other, one.serve("push.1", fail):
             with pytest.raises(CallRefused) as refusal:
                 await other.ask("push.1", b"bad", 60)
             assert (refusal.value.code, refusal.value.details) == ("fault", {})
             assert await other.ask("push.1", b"", 60) == b"fine"
-        assert [event for event, _ in told] == ["call_failed"]
-        assert "what nobody foresaw" in str(told[0][1])
+        assert [event for event, _ in reports] == ["call_failed"]
+        assert "what nobody foresaw" in str(reports[0][1])
 
     run(main)
 
@@ -190,10 +192,10 @@ def test_a_push_of_four_mebibytes_goes_through_and_one_too_long_is_refused(jetst
         return body
 
     async def main() -> None:
-        told: list[tuple[str, object]] = []
+        reports: list[tuple[str, object]] = []
         body = bytes(range(256)) * (4 * MIB // 256)
         async with (
-            caller(jetstream, told) as one,
+            caller(jetstream, reports) as one,
             caller(jetstream) as other,
             one.serve("push.1", same),
             one.serve("push.2", lambda _: same(bytes(9 * MIB))),
@@ -205,7 +207,7 @@ def test_a_push_of_four_mebibytes_goes_through_and_one_too_long_is_refused(jetst
             assert refusal.value.details == {"bytes": 9 * MIB, "most_bytes": 8 * MIB}
             with pytest.raises(CallRefused, match="fault"):
                 await other.ask("push.2", b"", 60)
-            assert [event for event, _ in told] == ["call_reply_too_large"]
+            assert [event for event, _ in reports] == ["call_reply_too_large"]
             assert await other.ask("push.1", b"x", 60) == b"x"
 
     run(main)
@@ -213,12 +215,12 @@ def test_a_push_of_four_mebibytes_goes_through_and_one_too_long_is_refused(jetst
 
 def test_with_the_bus_away_a_call_fails_at_once_and_all_goes_on_when_it_is_back(jetstream: JetStream) -> None:
     async def main() -> None:
-        heard: list[bytes] = []
+        received: list[bytes] = []
         async with (
             caller(jetstream) as one,
             caller(jetstream) as other,
             one.serve("push.1", echo),
-            one.listen("alerts", heard.append),
+            one.listen("alerts", received.append),
         ):
             jetstream.kill(0)
             with pytest.raises(BusDown):
@@ -232,15 +234,15 @@ def test_with_the_bus_away_a_call_fails_at_once_and_all_goes_on_when_it_is_back(
                 assert await soon(lambda: other.ask("push.2", b"x", 60)) == b"heard x"
                 await other.tell("alerts", b"back")
                 await other.ask("push.1", b"", 60)
-                assert await soon(lambda: _first(heard)) == b"back"
+                assert await soon(lambda: _first(received)) == b"back"
 
     run(main)
 
 
-async def _first(heard: list[bytes]) -> bytes:
-    if not heard:
+async def _first(received: list[bytes]) -> bytes:
+    if not received:
         raise NobodyServes
-    return heard[0]
+    return received[0]
 
 
 def test_what_is_told_reaches_all_who_listen_and_nobody_else(jetstream: JetStream) -> None:

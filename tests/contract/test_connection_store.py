@@ -34,7 +34,7 @@ ROW = ConnectionRow(
 
 
 @dataclass
-class Kept:
+class Stores:
     """Both stores as two processes have them open."""
 
     store: SqlConnectionStore
@@ -44,23 +44,23 @@ class Kept:
 
 
 @pytest.fixture
-def kept(place: Place) -> Kept:
-    return kept_at(place)
+def stores(place: Place) -> Stores:
+    return open_stores(place)
 
 
-def kept_at(place: Place) -> Kept:
+def open_stores(place: Place) -> Stores:
     database = place.open()
     people = SqlIdentityStore(database)
     for email in ("ann@example.com", "bob@example.com"):
         people.add_user(email, "member", "free", email.encode(), NOW)
     vault = SqlVaultStore(database)
     vault.add_vault_key("k1", b"canary", NOW)
-    return Kept(SqlConnectionStore(database), people, vault, SqlConnectionStore(place.open()))
+    return Stores(SqlConnectionStore(database), people, vault, SqlConnectionStore(place.open()))
 
 
 @pytest.fixture
-def store(kept: Kept) -> SqlConnectionStore:
-    return kept.store
+def store(stores: Stores) -> SqlConnectionStore:
+    return stores.store
 
 
 def sealing(mark: str = "a", kid: str = "k1") -> EntrySealer:
@@ -80,29 +80,31 @@ def test_a_connection_is_kept_as_it_was_given_under_a_number_of_its_own(store: S
     assert store.entries(second) == SealedEntries(2, "k1", b"wrapped a2.1", b"sealed a2.1", 1)
 
 
-def test_connections_of_a_disabled_account_are_not_among_everybodys_until_it_is_enabled(kept: Kept) -> None:
-    anns = kept.store.add(ROW, sealing(), NOW)
-    bobs = kept.store.add(replace(ROW, user_id=BOB), sealing(), NOW)
-    kept.people.change_user(BOB, disabled_ns=NOW + 1)
-    assert [row.id for row in kept.store.rows()] == [anns]
-    assert [row.id for row in kept.store.rows(BOB)] == [bobs]
-    kept.people.change_user(BOB, disabled_ns=0)
-    assert [row.id for row in kept.store.rows()] == [anns, bobs]
+def test_connections_of_a_disabled_account_are_not_among_everybodys_until_it_is_enabled(
+    stores: Stores,
+) -> None:
+    anns = stores.store.add(ROW, sealing(), NOW)
+    bobs = stores.store.add(replace(ROW, user_id=BOB), sealing(), NOW)
+    stores.people.change_user(BOB, disabled_ns=NOW + 1)
+    assert [row.id for row in stores.store.rows()] == [anns]
+    assert [row.id for row in stores.store.rows(BOB)] == [bobs]
+    stores.people.change_user(BOB, disabled_ns=0)
+    assert [row.id for row in stores.store.rows()] == [anns, bobs]
 
 
-def test_a_user_has_one_connection_of_a_broker(kept: Kept) -> None:
-    kept.store.add(ROW, sealing(), NOW)
+def test_a_user_has_one_connection_of_a_broker(stores: Stores) -> None:
+    stores.store.add(ROW, sealing(), NOW)
     with pytest.raises(ConnectionRefused, match="already_connected"):
-        kept.elsewhere.add(replace(ROW, label="other"), sealing(), NOW)
-    assert [row.label for row in kept.store.rows()] == ["Büro"]
+        stores.elsewhere.add(replace(ROW, label="other"), sealing(), NOW)
+    assert [row.label for row in stores.store.rows()] == ["Büro"]
 
 
-def test_a_connection_moves_only_from_where_it_stands(kept: Kept) -> None:
-    number = kept.store.add(ROW, sealing(), NOW)
-    assert kept.store.move(number, CONNECTING, LIVE, "", NOW + 5)
-    assert not kept.elsewhere.move(number, CONNECTING, FAILED, "not_entitled", NOW + 6)
-    assert kept.store.rows() == [replace(ROW, id=number, phase=LIVE, since_ns=NOW + 5)]
-    assert not kept.store.move(99, CONNECTING, LIVE, "", NOW)
+def test_a_connection_moves_only_from_where_it_stands(stores: Stores) -> None:
+    number = stores.store.add(ROW, sealing(), NOW)
+    assert stores.store.move(number, CONNECTING, LIVE, "", NOW + 5)
+    assert not stores.elsewhere.move(number, CONNECTING, FAILED, "not_entitled", NOW + 6)
+    assert stores.store.rows() == [replace(ROW, id=number, phase=LIVE, since_ns=NOW + 5)]
+    assert not stores.store.move(99, CONNECTING, LIVE, "", NOW)
 
 
 def test_since_when_it_stands_so_moves_with_phase_or_code_and_with_nothing_else(
@@ -120,8 +122,8 @@ def test_since_when_it_stands_so_moves_with_phase_or_code_and_with_nothing_else(
     assert not store.change(99, ["GC"], "Home")
 
 
-def test_of_two_that_move_it_at_once_one_does(kept: Kept) -> None:
-    number = kept.store.add(ROW, sealing(), NOW)
+def test_of_two_that_move_it_at_once_one_does(stores: Stores) -> None:
+    number = stores.store.add(ROW, sealing(), NOW)
     moved: list[bool] = []
     together = threading.Barrier(2)
 
@@ -131,7 +133,7 @@ def test_of_two_that_move_it_at_once_one_does(kept: Kept) -> None:
 
     threads = [
         threading.Thread(target=move, args=(store, to))
-        for store, to in ((kept.store, LIVE), (kept.elsewhere, FAILED))
+        for store, to in ((stores.store, LIVE), (stores.elsewhere, FAILED))
     ]
     for thread in threads:
         thread.start()
@@ -172,81 +174,81 @@ def test_nothing_is_left_of_entries_that_were_replaced_or_removed(places: Places
         return any(mark in path.read_bytes() for path in tmp_path.glob(DATABASE_FILE + "*"))
 
     with places.place("sqlite", tmp_path) as place:
-        replace_and_remove(kept_at(place), secret, found)
+        replace_and_remove(open_stores(place), secret, found)
 
 
-def replace_and_remove(kept: Kept, secret: EntrySealer, found: Callable[[bytes], bool]) -> None:
-    number = kept.store.add(ROW, secret, NOW)
+def replace_and_remove(stores: Stores, secret: EntrySealer, found: Callable[[bytes], bool]) -> None:
+    number = stores.store.add(ROW, secret, NOW)
     assert found(b"SECRET1")
-    assert kept.store.renew(number, "", secret)
+    assert stores.store.renew(number, "", secret)
     assert not found(b"SECRET1")
     assert found(b"SECRET2")
-    assert kept.store.remove(number)
+    assert stores.store.remove(number)
     assert not found(b"SECRET")
 
 
-def test_nothing_is_kept_of_a_connection_whose_entries_could_not_be_sealed(kept: Kept) -> None:
+def test_nothing_is_kept_of_a_connection_whose_entries_could_not_be_sealed(stores: Stores) -> None:
     def broken(connection_id: int, version: int) -> SealedEntries:
         raise ValueError("the key file is gone")
 
     with pytest.raises(ValueError, match="the key file is gone"):
-        kept.store.add(ROW, broken, NOW)
+        stores.store.add(ROW, broken, NOW)
     with pytest.raises(StoreBusy, match="k9 was exchanged"):
-        kept.store.add(ROW, sealing(kid="k9"), NOW)
-    assert kept.store.rows() == []
+        stores.store.add(ROW, sealing(kid="k9"), NOW)
+    assert stores.store.rows() == []
 
 
-def test_a_retired_key_takes_nothing_new(kept: Kept) -> None:
-    number = kept.store.add(ROW, sealing(), NOW)
-    assert not kept.vault.retire("k1", NOW)  # while anything is under it
-    old = kept.store.entries(number)
+def test_a_retired_key_takes_nothing_new(stores: Stores) -> None:
+    number = stores.store.add(ROW, sealing(), NOW)
+    assert not stores.vault.retire("k1", NOW)  # while anything is under it
+    old = stores.store.entries(number)
     assert old is not None
-    kept.vault.add_vault_key("k2", b"other", NOW + 1)
-    assert kept.vault.rewrap(old, replace(old, kid="k2", wrapped=b"new"))
-    assert not kept.vault.rewrap(old, replace(old, kid="k2", wrapped=b"again"))
-    assert kept.store.entries(number) == replace(old, kid="k2", wrapped=b"new")
-    assert kept.vault.retire("k1", NOW + 2)
+    stores.vault.add_vault_key("k2", b"other", NOW + 1)
+    assert stores.vault.rewrap(old, replace(old, kid="k2", wrapped=b"new"))
+    assert not stores.vault.rewrap(old, replace(old, kid="k2", wrapped=b"again"))
+    assert stores.store.entries(number) == replace(old, kid="k2", wrapped=b"new")
+    assert stores.vault.retire("k1", NOW + 2)
     with pytest.raises(StoreBusy, match="k1 was exchanged"):
-        kept.store.renew(number, "", sealing("b", "k1"))
-    assert kept.store.entries(number) == replace(old, kid="k2", wrapped=b"new")
-    assert kept.vault.vault_keys() == [
+        stores.store.renew(number, "", sealing("b", "k1"))
+    assert stores.store.entries(number) == replace(old, kid="k2", wrapped=b"new")
+    assert stores.vault.vault_keys() == [
         VaultKeyRow("k1", b"canary", NOW, NOW + 2),
         VaultKeyRow("k2", b"other", NOW + 1, None),
     ]
-    assert kept.vault.uses() == {"k2": 1}
+    assert stores.vault.uses() == {"k2": 1}
 
 
-def test_a_keys_name_is_taken_once(kept: Kept) -> None:
-    assert not kept.vault.add_vault_key("k1", b"another", NOW)
-    assert [row.canary for row in kept.vault.vault_keys()] == [b"canary"]
+def test_a_keys_name_is_taken_once(stores: Stores) -> None:
+    assert not stores.vault.add_vault_key("k1", b"another", NOW)
+    assert [row.canary for row in stores.vault.vault_keys()] == [b"canary"]
 
 
-def test_what_is_not_under_a_key_is_listed_by_number_a_few_at_a_time(kept: Kept) -> None:
-    numbers = [kept.store.add(replace(ROW, broker=f"b{n}"), sealing(), NOW) for n in range(5)]
-    assert kept.vault.not_under("k1", 0, 9) == []
-    batch = kept.vault.not_under("k2", numbers[0], 3)
+def test_what_is_not_under_a_key_is_listed_by_number_a_few_at_a_time(stores: Stores) -> None:
+    numbers = [stores.store.add(replace(ROW, broker=f"b{n}"), sealing(), NOW) for n in range(5)]
+    assert stores.vault.not_under("k1", 0, 9) == []
+    batch = stores.vault.not_under("k2", numbers[0], 3)
     assert [(row.id, row.broker, entries.connection_id) for row, entries in batch] == [
         (number, f"b{n}", number) for n, number in list(enumerate(numbers))[1:4]
     ]
 
 
-def test_what_was_under_a_lost_key_is_destroyed_and_its_owner_signs_in_again(kept: Kept) -> None:
-    kept.vault.add_vault_key("k2", b"other", NOW)
-    lost = kept.store.add(ROW, sealing(), NOW)
-    fine = kept.store.add(replace(ROW, user_id=BOB), sealing(kid="k2"), NOW)
-    assert kept.vault.forget_under(["k1"], "entries_lost", NOW + 7) == 1
-    assert kept.store.entries(lost) is None
-    assert kept.store.entries(fine) is not None
-    phases = [(row.phase, row.code, row.since_ns) for row in kept.store.rows()]
+def test_what_was_under_a_lost_key_is_destroyed_and_its_owner_signs_in_again(stores: Stores) -> None:
+    stores.vault.add_vault_key("k2", b"other", NOW)
+    lost = stores.store.add(ROW, sealing(), NOW)
+    fine = stores.store.add(replace(ROW, user_id=BOB), sealing(kid="k2"), NOW)
+    assert stores.vault.forget_under(["k1"], "entries_lost", NOW + 7) == 1
+    assert stores.store.entries(lost) is None
+    assert stores.store.entries(fine) is not None
+    phases = [(row.phase, row.code, row.since_ns) for row in stores.store.rows()]
     assert phases == [(ConnectionPhase.NEEDS_SIGN_IN, "entries_lost", NOW + 7), (CONNECTING, "", NOW)]
-    assert [row.retired_ns for row in kept.vault.vault_keys()] == [NOW + 7, None]
-    assert kept.store.renew(lost, "", sealing("n", "k2"))
-    assert kept.store.entries(lost) == SealedEntries(lost, "k2", b"wrapped n1.1", b"sealed n1.1", 1)
+    assert [row.retired_ns for row in stores.vault.vault_keys()] == [NOW + 7, None]
+    assert stores.store.renew(lost, "", sealing("n", "k2"))
+    assert stores.store.entries(lost) == SealedEntries(lost, "k2", b"wrapped n1.1", b"sealed n1.1", 1)
 
 
 def test_the_tables_can_be_made_in_postgresql() -> None:
     from sqlalchemy.schema import CreateTable
 
     for table in (schema.connections, schema.vault_keys, schema.credentials):
-        said = str(CreateTable(table).compile(dialect=postgresql.dialect()))
-        assert f"CREATE TABLE {table.name}" in said
+        statement = str(CreateTable(table).compile(dialect=postgresql.dialect()))
+        assert f"CREATE TABLE {table.name}" in statement

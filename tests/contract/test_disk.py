@@ -11,7 +11,7 @@ from outcry.database.disk import Disk, DiskShort
 MIB = 2**20
 
 
-class Held(Disk):
+class BlockedDisk(Disk):
     """A disk whose small write ends when the test lets it."""
 
     def __init__(self, folder: Path) -> None:
@@ -25,7 +25,7 @@ class Held(Disk):
 
 
 def test_a_write_under_way_for_a_second_is_a_disk_that_hangs(tmp_path: Path) -> None:
-    disk = Held(tmp_path)
+    disk = BlockedDisk(tmp_path)
     assert not disk.stalled
     looking = threading.Thread(target=disk.look)
     looking.start()

@@ -219,10 +219,10 @@ def test_of_two_operators_who_take_it_from_each_other_one_remains(people: People
     for n in range(20):
         for user in (ann, bob):
             store.change_user(user.id, role="operator", disabled_ns=0)
-        gone: dict[str, Any] = {"role": "member"} if n % 2 else {"disabled_ns": NOW}
+        change: dict[str, Any] = {"role": "member"} if n % 2 else {"disabled_ns": NOW}
         assert at_once(
-            lambda gone=gone: store.change_user(ann.id, leaving="any", **gone),
-            lambda gone=gone: people.elsewhere.change_user(bob.id, leaving="any", **gone),
+            lambda change=change: store.change_user(ann.id, leaving="any", **change),
+            lambda change=change: people.elsewhere.change_user(bob.id, leaving="any", **change),
         ) == 1  # fmt: skip
 
 

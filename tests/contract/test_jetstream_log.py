@@ -35,15 +35,15 @@ def reached_by(url: str, **options: int) -> Iterator[tuple[JetStreamLog, LinkThr
 
 
 @contextmanager
-def kept_by(server: JetStream) -> Iterator[Callable[..., object]]:
+def messages_of(server: JetStream) -> Iterator[Callable[..., object]]:
     """The messages themselves: call a method of `MessageStore` and wait for it."""
     with LinkThread(server.urls, discard) as thread:
         thread.call(thread.link.up(), 10)
-        kept = MessageStore(thread.link, STREAM)
-        yield lambda name, *given: thread.call(getattr(kept, name)(*given), 10)
+        wait_written = MessageStore(thread.link, STREAM)
+        yield lambda name, *given: thread.call(getattr(wait_written, name)(*given), 10)
 
 
-def kept(log: JetStreamLog, key: str = KEY, patience_s: float = 60.0) -> None:
+def wait_written(log: JetStreamLog, key: str = KEY, patience_s: float = 60.0) -> None:
     """Wait as the engine does."""
 
     async def wait() -> None:
@@ -64,7 +64,7 @@ def patiently(work: Callable[[], T], patience_s: float = 90.0) -> T:
             assert time.monotonic() < end_s
 
 
-def is_kept(log: JetStreamLog, key: str = KEY) -> bool:
+def is_written(log: JetStreamLog, key: str = KEY) -> bool:
     async def ask() -> bool:
         waiting = log.pending_write(key)
         if waiting is None:
@@ -79,49 +79,49 @@ def is_kept(log: JetStreamLog, key: str = KEY) -> bool:
 def test_whoever_took_a_stream_up_has_it_and_the_other_is_told(jetstream: JetStream) -> None:
     with jetstream_log(jetstream) as a, jetstream_log(jetstream) as b:
         a.append(KEY, 0, 3, b"a")
-        kept(a)
+        wait_written(a)
         assert b.last(KEY) == 3
         a.check_ownership(KEY)
         b.check_ownership(KEY)
         b.append(KEY, 3, 1, b"b takes over")
-        kept(b)
+        wait_written(b)
         with pytest.raises(LogTakenOver):
             a.check_ownership(KEY)
         a.append(KEY, 3, 2, b"a goes on")
         with pytest.raises(LogTakenOver):
-            kept(a)
+            wait_written(a)
         with pytest.raises(LogTakenOver):  # and again, for whoever asks later
-            kept(a)
+            wait_written(a)
         with pytest.raises(LogTakenOver):
             a.append(KEY, 5, 1, b"void")
         assert frames(a) == frames(b) == [(0, 3, b"a"), (3, 1, b"b takes over")]
         b.append(KEY, 4, 1, b"b")
-        kept(b)
+        wait_written(b)
         with pytest.raises(LogTakenOver):
             a.check_ownership(KEY)
         assert a.last(KEY) == 5  # it is looked at anew
         a.check_ownership(KEY)
         a.append(KEY, 5, 1, b"a takes it back")
-        kept(a)
+        wait_written(a)
         b.append(KEY, 5, 1, b"late")
         with pytest.raises(LogTakenOver):
-            kept(b)
+            wait_written(b)
         assert frames(b)[-1] == (5, 1, b"a takes it back")
 
 
 def test_who_stood_still_while_another_wrote_adds_nothing(jetstream: JetStream) -> None:
     with Between(jetstream.ports[0]) as line, reached_by(line.url) as (a, _), jetstream_log(jetstream) as b:
         a.append(KEY, 0, 1, b"a")
-        kept(a)
+        wait_written(a)
         line.hold()
         a.append(KEY, 1, 1, b"written while nothing comes through")
-        assert not is_kept(a)
+        assert not is_written(a)
         b.last(KEY)
         b.append(KEY, 1, 7, b"b")
-        kept(b)
+        wait_written(b)
         line.go_on()
         with pytest.raises(LogTakenOver):
-            kept(a)
+            wait_written(a)
         assert frames(b) == [(0, 1, b"a"), (1, 7, b"b")]
 
 
@@ -133,7 +133,7 @@ def race(at: int, logs: dict[str, JetStreamLog]) -> list[str]:
         together.wait()
         logs[name].append(KEY, at, 1, name.encode())
         with suppress(LogTakenOver):
-            kept(logs[name])
+            wait_written(logs[name])
             won.append(name)
 
     both = [threading.Thread(target=add, args=(name,)) for name in logs]
@@ -156,9 +156,9 @@ def test_of_two_at_once_one_wins_and_the_other_is_told(jetstream: JetStream) -> 
 
 
 def test_what_was_written_though_nobody_heard_so_is_not_written_twice(jetstream: JetStream) -> None:
-    with Between(jetstream.ports[0]) as line, reached_by(line.url) as (log, _), kept_by(jetstream) as ask:
+    with Between(jetstream.ports[0]) as line, reached_by(line.url) as (log, _), messages_of(jetstream) as ask:
         log.append(KEY, 0, 1, b"first")
-        kept(log)
+        wait_written(log)
         for n in range(1, 4):
             line.hold(answers_only=True)
             log.append(KEY, n, 1, b"%d" % n)
@@ -166,7 +166,7 @@ def test_what_was_written_though_nobody_heard_so_is_not_written_twice(jetstream:
                 time.sleep(0.01)
             line.cut()  # the acknowledgement is lost
             line.go_on()
-            kept(log)
+            wait_written(log)
         assert len(ask("some", SUBJECT, 1)) == 4  # type: ignore[arg-type]
         assert frames(log) == [(0, 1, b"first"), (1, 1, b"1"), (2, 1, b"2"), (3, 1, b"3")]
 
@@ -205,10 +205,10 @@ def test_a_message_sent_again_is_known_by_its_name(
 def test_a_stream_is_forgotten_only_by_who_has_it(jetstream: JetStream) -> None:
     with jetstream_log(jetstream) as a, jetstream_log(jetstream) as b:
         a.append(KEY, 0, 3, b"a")
-        kept(a)
+        wait_written(a)
         b.last(KEY)
         b.append(KEY, 3, 1, b"b")
-        kept(b)
+        wait_written(b)
         with pytest.raises(LogTakenOver):
             a.forget(KEY)
         assert frames(b) == [(0, 3, b"a"), (3, 1, b"b")]
@@ -217,10 +217,10 @@ def test_a_stream_is_forgotten_only_by_who_has_it(jetstream: JetStream) -> None:
         assert (a.last(KEY), list(a.keys())) == (0, [])
         b.append(KEY, 4, 1, b"late")
         with pytest.raises(LogTakenOver):
-            kept(b)
+            wait_written(b)
         assert (a.last(KEY), frames(a)) == (0, [])
         a.append(KEY, 0, 1, b"anew")
-        kept(a)
+        wait_written(a)
         b.drop(KEY, 4)  # of the stream as it was
         assert frames(a) == [(0, 1, b"anew")]
 
@@ -229,20 +229,20 @@ def test_what_one_dropped_is_not_more_than_it_knew_of(jetstream: JetStream) -> N
     with jetstream_log(jetstream) as a, jetstream_log(jetstream) as b:
         for first in range(4):
             a.append(KEY, first, 1, b"old")
-            kept(a)
+            wait_written(a)
         assert b.last(KEY) == 4
         b.forget(KEY)
         for first in range(6):
             b.append(KEY, first, 1, b"new")
-            kept(b)
+            wait_written(b)
         a.drop(KEY, 3)
         assert len(frames(b)) == 6
 
 
 def test_forgetting_that_was_interrupted_is_finished_by_the_next(jetstream: JetStream) -> None:
-    with kept_by(jetstream) as ask, jetstream_log(jetstream) as log:
+    with messages_of(jetstream) as ask, jetstream_log(jetstream) as log:
         log.append(KEY, 0, 3, b"a")
-        kept(log)
+        wait_written(log)
         newest = ask("newest", SUBJECT)
         ask("add", SUBJECT, log_format.encode([]), newest.seq, "it died here")  # type: ignore[attr-defined]
         with jetstream_log(jetstream) as other:
@@ -256,7 +256,7 @@ def test_while_the_bus_is_away_entries_wait_and_no_more_than_may(jetstream: JetS
     """100 entries of 16 + 100 bytes, of 5000 that may wait: 43 of them do."""
     with Between(jetstream.ports[0]) as line, reached_by(line.url, max_pending_bytes=5000) as (log, thread):
         log.append(KEY, 0, 1, b"x" * 100)
-        kept(log)
+        wait_written(log)
         assert log.pending_write(KEY) is None
         line.hold()
         fit = 5000 // 116
@@ -265,14 +265,14 @@ def test_while_the_bus_is_away_entries_wait_and_no_more_than_may(jetstream: JetS
         for _ in range(2):
             with pytest.raises(OSError, match="no more is held"):
                 log.append(KEY, 1 + fit, 1, b"x" * 100)
-        assert not is_kept(log)
+        assert not is_written(log)
         while thread.link.connected:
             time.sleep(0.01)
         line.cut()
         line.go_on()
-        kept(log)
+        wait_written(log)
         log.append(KEY, 1 + fit, 1, b"and on")
-        kept(log)
+        wait_written(log)
         assert [frame[0] for frame in frames(log)] == [*range(2 + fit)]
 
 
@@ -294,22 +294,22 @@ def test_nobody_waits_for_what_is_kept_though_its_writer_has_not_noticed(
         log.append(KEY, 0, 1, b"a")
         assert looked.wait(10)
         try:
-            assert is_kept(log)
+            assert is_written(log)
         finally:
             asked.set()
         log.append(KEY, 1, 1, b"b")
-        kept(log)
+        wait_written(log)
         assert frames(log) == [(0, 1, b"a"), (1, 1, b"b")]
 
 
 def test_a_bus_that_is_there_and_takes_nothing_is_told_of_and_that_it_does_again(
     jetstream: JetStream,
 ) -> None:
-    told: list[str] = []
+    reports: list[str] = []
     with LinkThread(jetstream.urls, discard) as thread:
-        log = JetStreamLog(thread, lambda event, **_: told.append(event))
+        log = JetStreamLog(thread, lambda event, **_: reports.append(event))
         log.append(KEY, 0, 1, b"a")
-        kept(log)
+        wait_written(log)
         usual = log._store.add
 
         async def refuse(*_: object) -> int:
@@ -320,15 +320,15 @@ def test_a_bus_that_is_there_and_takes_nothing_is_told_of_and_that_it_does_again
         while not log.stuck:
             time.sleep(0.01)
         log._store.add = usual  # type: ignore[method-assign]
-        kept(log)
+        wait_written(log)
         assert not log.stuck
-        assert told == ["nats_log_stalled", "nats_log_resumed"]
+        assert reports == ["nats_log_stalled", "nats_log_resumed"]
 
 
 def test_what_comes_while_a_message_is_on_its_way_goes_in_the_next(jetstream: JetStream) -> None:
-    with Between(jetstream.ports[0]) as line, reached_by(line.url) as (log, _), kept_by(jetstream) as ask:
+    with Between(jetstream.ports[0]) as line, reached_by(line.url) as (log, _), messages_of(jetstream) as ask:
         log.append(KEY, 0, 1, b"alone")
-        kept(log)
+        wait_written(log)
         line.hold(answers_only=True)
         log.append(KEY, 1, 1, b"on its way")
         while len(ask("some", SUBJECT, 1)) < 2:  # type: ignore[arg-type]
@@ -338,16 +338,16 @@ def test_what_comes_while_a_message_is_on_its_way_goes_in_the_next(jetstream: Je
         log.cut(KEY)
         log.append(KEY, 202, 1, b"after the cut")
         line.go_on()
-        kept(log)
-        held = [len(list(log_format.decode(one.body))) for one in ask("some", SUBJECT, 1)]  # type: ignore[attr-defined]
-        assert held == [1, 1, 200, 1]
+        wait_written(log)
+        stored = [len(list(log_format.decode(one.body))) for one in ask("some", SUBJECT, 1)]  # type: ignore[attr-defined]
+        assert stored == [1, 1, 200, 1]
         assert [frame[0] for frame in frames(log)] == [*range(203)]
 
 
 def test_reading_does_not_wait_for_what_is_on_its_way(jetstream: JetStream) -> None:
     with Between(jetstream.ports[0]) as line, reached_by(line.url) as (log, _):
         log.append(KEY, 0, 2, b"kept")
-        kept(log)
+        wait_written(log)
         line.hold(answers_only=True)
         log.append(KEY, 2, 1, b"not yet")
         log.append(KEY, 3, 1, b"nor this")
@@ -373,14 +373,14 @@ def test_a_log_that_cannot_be_reached_says_so(jetstream: JetStream, monkeypatch:
         assert log.last(KEY) == 0
         monkeypatch.setattr("outcry.cluster.nats.blocking.PATIENCE_S", 0.3)
         log.append(KEY, 0, 1, b"")
-        kept(log)
+        wait_written(log)
         line.hold()
         log.append(KEY, 1, 1, b"")
         with pytest.raises(OSError, match="acknowledge"):
             log.sync()
         line.go_on()
         line.cut()
-        kept(log)
+        wait_written(log)
 
 
 def test_an_entry_that_the_server_does_not_take_is_refused_at_once(jetstream: JetStream) -> None:
@@ -389,7 +389,7 @@ def test_an_entry_that_the_server_does_not_take_is_refused_at_once(jetstream: Je
         with pytest.raises(OSError, match="max_payload"):
             log.append(KEY, 1, 1, b"x" * (8 << 20))
         log.append(KEY, 1, 1, b"goes on")
-        kept(log)
+        wait_written(log)
         assert [len(frame[2]) for frame in frames(log)] == [2 << 20, 7]
 
 
@@ -400,7 +400,7 @@ def test_a_long_log_is_read_in_parts_from_any_entry(jetstream: JetStream) -> Non
             log.append(KEY, 2 * n, 2, b"%d" % n)
             log.append(OTHER, n, 1, b"other")
             log.cut(KEY)
-        kept(log)
+        wait_written(log)
         whole = frames(log)
         assert whole == [(2 * n, 2, b"%d" % n) for n in range(3000)]
         for first in (1, 777, 5998, 5999, 6000):
@@ -411,7 +411,7 @@ def test_a_long_log_is_read_in_parts_from_any_entry(jetstream: JetStream) -> Non
 
 
 def test_what_was_written_twice_is_read_once_and_what_is_no_log_is_told(jetstream: JetStream) -> None:
-    with kept_by(jetstream) as ask, jetstream_log(jetstream) as log:
+    with messages_of(jetstream) as ask, jetstream_log(jetstream) as log:
         one, two = Frame(0, 2, b"one"), Frame(2, 1, b"two")
         at = ask("add", SUBJECT, log_format.encode([one]), 0, "1")
         at = ask("add", SUBJECT, log_format.encode([one, two]), at, "2")

@@ -62,7 +62,7 @@ async def all_there(states: JetStreamLatest) -> dict[str, Latest]:
     raise AssertionError("the watch ended")
 
 
-async def told_until(watched: AsyncGenerator[Latest | None], last: Latest) -> list[Latest | None]:
+async def received_until(watched: AsyncGenerator[Latest | None], last: Latest) -> list[Latest | None]:
     found: list[Latest | None] = []
     async for state in watched:
         found.append(state)
@@ -112,13 +112,13 @@ def test_what_is_shown_no_more_is_told_and_stays_so(run) -> None:
     async def work(opened: Open) -> None:
         one, other = await opened(), await opened()
         async with aclosing(other.watch()) as watched:
-            gone = Latest(ES, (1, 2), b"")
+            removed = Latest(ES, (1, 2), b"")
             assert await one.put([Latest(ES, (1, 1), b"a")]) == {}
-            await told_until(watched, Latest(ES, (1, 1), b"a"))
-            assert await one.put([gone]) == {}
-            assert await told_until(watched, gone)
+            await received_until(watched, Latest(ES, (1, 1), b"a"))
+            assert await one.put([removed]) == {}
+            assert await received_until(watched, removed)
             assert await other.put([Latest(ES, (0, 9), b"zombie")]) == {ES: (1, 2)}
-            assert (await all_there(one)).get(ES, gone) == gone
+            assert (await all_there(one)).get(ES, removed) == removed
 
     run(work)
 
@@ -218,7 +218,7 @@ def test_who_reads_slowly_is_told_the_newest_and_holds_up_nobody(run) -> None:
             assert await anext(watched) is None
             for count in range(1, 3001):
                 await one.put([Latest(ES, (0, count), b"z" * 500)])
-            found = await told_until(watched, Latest(ES, (0, 3000), b"z" * 500))
+            found = await received_until(watched, Latest(ES, (0, 3000), b"z" * 500))
         assert len(found) < 1500
 
     run(work)
@@ -248,7 +248,7 @@ def test_a_bus_that_is_away_is_said_to_be_and_is_watched_anew(jetstream: JetStre
         async with linked(server) as one, linked(server) as other:
             await one.put([Latest(ES, (4, 7), b"a")])
             async with aclosing(other.watch()) as watched:
-                await told_until(watched, Latest(ES, (4, 7), b"a"))
+                await received_until(watched, Latest(ES, (4, 7), b"a"))
                 server.kill(0)
                 with pytest.raises(BusDown):
                     async for _ in watched:

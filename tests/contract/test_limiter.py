@@ -169,11 +169,11 @@ def test_who_passed_lately_is_known_with_how_long_ago(make: Make) -> None:
 
 def test_whoever_asks_every_half_minute_who_passed_misses_nobody(make: Make) -> None:
     """Also while subjects come and go and logs are dropped."""
-    limiter, told, passed = make(), set[str](), set[str]()
+    limiter, recent, passed = make(), set[str](), set[str]()
     for second in range(600):
         name = f"key:{second // 7}"
         limiter.take(name, 100, START + second * 1000 * MS)
         passed.add(name)
         if second % 30 == 29:
-            told |= limiter.recent("key:", START + second * 1000 * MS + 999 * MS).keys()
-    assert told == passed
+            recent |= limiter.recent("key:", START + second * 1000 * MS + 999 * MS).keys()
+    assert recent == passed

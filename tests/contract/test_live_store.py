@@ -157,15 +157,15 @@ def test_a_forgotten_stream_keeps_its_alerts(store: LiveStore) -> None:
 def test_a_stream_that_begins_anew_fires_its_alerts_again_and_no_others(store: LiveStore) -> None:
     ours = StreamKey(ALERT.owner, ALERT.feed, Contract(ALERT.symbol, int(ALERT.contract[-4:]), 3))
     assert ours.contract.key == ALERT.contract
-    kept = [
+    stored = [
         replace(ALERT, owner=3),
         replace(ALERT, feed="other"),
         replace(ALERT, contract="ESM2026", key="another"),
     ]
-    store.record_alerts([ALERT, *kept], {ES: 5})
+    store.record_alerts([ALERT, *stored], {ES: 5})
     store.forget_alerts(ours)
     assert [(row.owner, row.feed, row.contract) for row in store.alerts([0, 3])] == [
-        (row.owner, row.feed, row.contract) for row in kept
+        (row.owner, row.feed, row.contract) for row in stored
     ]
     assert [row.key for row in store.record_alerts([ALERT], {ES: 6})] == [ALERT.key]
 

@@ -197,8 +197,12 @@ def test_who_records_is_told_which_were_switched_off_by_it(harness: Harness) -> 
     ]
     off = harness.outbox.record([*done, harness.done(messages[well])])
     assert [one.message.subscription.id for one in off] == [gone]
-    waiting, held = Backlog(1, 0, 0), Backlog(0, 1, 0)
-    assert [harness.outbox.backlog(1, number) for number in (gone, moved, asked)] == [held, waiting, waiting]
+    waiting, held_backlog = Backlog(1, 0, 0), Backlog(0, 1, 0)
+    assert [harness.outbox.backlog(1, number) for number in (gone, moved, asked)] == [
+        held_backlog,
+        waiting,
+        waiting,
+    ]
 
 
 def test_what_is_switched_off_already_holds_what_comes_back(harness: Harness) -> None:

@@ -38,7 +38,7 @@ class Member:
 
     def __init__(self, partitions: Partitions) -> None:
         self.partitions = partitions
-        self.told: list[tuple[str, dict[str, object]]] = []
+        self.reports: list[tuple[str, dict[str, object]]] = []
         self.calls: dict[int, list[str]] = defaultdict(list)
         self.wrong: list[str] = []
         self.running: asyncio.Task[None] | None = None
@@ -76,15 +76,15 @@ class Member:
 @asynccontextmanager
 async def member(server: JetStream) -> AsyncIterator[Member]:
     """One of several; not yet taking part."""
-    told: list[tuple[str, dict[str, object]]] = []
+    reports: list[tuple[str, dict[str, object]]] = []
 
     def tell(event: str, **details: object) -> None:
-        told.append((event, details))
+        reports.append((event, details))
 
     async with Link(server.urls, tell) as link:
         await within(link.up(), 60)
         made = Member(NatsPartitions(link, NatsPresence(link), "engine", tell))
-        made.told = told
+        made.reports = reports
         yield made
         if made.running is not None:
             await made.end()
@@ -125,7 +125,7 @@ def test_several_have_every_partition_once_and_spread_as_they_come_and_go(jetstr
             for each in (one, two, three):
                 assert each.wrong == []
                 assert {calls[-1] for calls in each.calls.values()} == {"lost"}
-                assert each.told == []
+                assert each.reports == []
 
     asyncio.run(within(main(), 180))
 
@@ -178,8 +178,8 @@ def test_all_are_taken_up_beside_each_other_and_one_that_cannot_be_is_tried_agai
             one.gained, one.lost = gained, _nothing  # type: ignore[method-assign]
             one.start()
             await until(lambda: one.owned == ALL - {17}, "all but one are taken up")
-            assert [event for event, _ in one.told] == ["partition_not_acquired"]
-            assert one.told[0][1]["partition"] == 17
+            assert [event for event, _ in one.reports] == ["partition_not_acquired"]
+            assert one.reports[0][1]["partition"] == 17
             assert await until(lambda: one.owned == ALL, "it is, after a moment") > 0.5
             assert tries == 2
 
@@ -240,14 +240,14 @@ class Child:
         lines = [
             line.split() for line in self._path.read_text().splitlines(keepends=True) if line[-1] == "\n"
         ]
-        said = [line for line in lines if line[1] == "owned"]
+        owned = [line for line in lines if line[1] == "owned"]
         return [
             (
                 int(line[2]),
                 int(line[0]),
                 frozenset(map(int, "".join(line[3:]).split(",") if line[3:] else ())),
             )
-            for line in said
+            for line in owned
         ]
 
     def kill(self) -> None:

@@ -204,10 +204,10 @@ def test_no_two_wait_for_each_other_whatever_is_done_to_the_same_lanes(place: Pl
         sends, sends, fires, fires, lambda: asks(numbers), lambda: asks(numbers[::-1]), sweeps, sweeps, forgets, removes
     ])  # fmt: skip
     with harness.database.reading() as connection:
-        told = connection.execute(
+        rows = connection.execute(
             text("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
         )
-        assert told.scalar_one() == 0
+        assert rows.scalar_one() == 0
 
 
 def test_what_is_asked_for_twice_at_once_is_entered_once_and_numbered_without_a_gap(place: Place) -> None:

@@ -86,9 +86,9 @@ def test_a_forgotten_snapshot_is_gone_and_another_may_be_older(opened: Opened) -
 
 def test_a_large_snapshot_is_kept_whole(store: Snapshots) -> None:
     """Two million bytes of which no two stretches are alike."""
-    held = b"".join((n * n).to_bytes(8, "little") for n in range(250_000))
-    store.save_snapshots([(ES, 1, held)])
-    assert store.snapshot(ES) == (1, held)
+    buffer = b"".join((n * n).to_bytes(8, "little") for n in range(250_000))
+    store.save_snapshots([(ES, 1, buffer)])
+    assert store.snapshot(ES) == (1, buffer)
 
 
 def test_of_many_writers_the_newest_stays(opened: Opened) -> None:

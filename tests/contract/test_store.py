@@ -315,9 +315,9 @@ def test_whatever_is_granted_or_withdrawn_has_its_line_in_the_log(store: SqlStor
     assert store.revoke_grant(number, 11, by="command")
     assert not store.revoke_grant(number, 12, by="somebody")
     taken, made = store.grant_events(9)
-    held = replace(wanted, id=number, revoked_ns=11)
-    assert made == GrantEvent(made.id, held, 9, "granted", "boss@example.com", "I have it.")
-    assert taken == GrantEvent(taken.id, held, 11, "withdrawn", "command", "")
+    revoked = replace(wanted, id=number, revoked_ns=11)
+    assert made == GrantEvent(made.id, revoked, 9, "granted", "boss@example.com", "I have it.")
+    assert taken == GrantEvent(taken.id, revoked, 11, "withdrawn", "command", "")
     assert store.grant_events(1) == [taken]
     user = store.ensure_user("a@example.com", 1)
     old = store.add_key(user, "free", "outcry_a", b"1", 20)

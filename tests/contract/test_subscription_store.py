@@ -32,7 +32,7 @@ ATTEMPT = AttemptRow(
 
 
 @dataclass
-class Kept:
+class Stores:
     """A store of subscriptions as two processes have it open, how attempts come into it, and the number that moves
     with it."""
 
@@ -43,7 +43,7 @@ class Kept:
 
 
 @pytest.fixture
-def kept(place: Place) -> Kept:
+def stores(place: Place) -> Stores:
     database = place.open()
     people = SqlIdentityStore(database)
     for email in ("ann@example.com", "bob@example.com"):
@@ -54,12 +54,12 @@ def kept(place: Place) -> Kept:
             connection.execute(schema.attempts.insert().values(write_attempt(row)))
 
     there = SqlSubscriptionStore(place.open())
-    return Kept(SqlSubscriptionStore(database), there, attempt, people.revision)
+    return Stores(SqlSubscriptionStore(database), there, attempt, people.revision)
 
 
 @pytest.fixture
-def store(kept: Kept) -> SqlSubscriptionStore:
-    return kept.store
+def store(stores: Stores) -> SqlSubscriptionStore:
+    return stores.store
 
 
 def added(store: SqlSubscriptionStore, row: SubscriptionRow) -> int:
@@ -77,8 +77,8 @@ def test_a_subscription_is_read_back_whole(store: SqlSubscriptionStore) -> None:
     assert isinstance(read.phase, SubscriptionPhase)
 
 
-def test_nobody_has_more_than_may_be_had_however_many_are_added_at_once(kept: Kept) -> None:
-    added(kept.store, replace(SLACK, user_id=BOB))
+def test_nobody_has_more_than_may_be_had_however_many_are_added_at_once(stores: Stores) -> None:
+    added(stores.store, replace(SLACK, user_id=BOB))
     gate, numbers = threading.Barrier(12), list[int | None]()
 
     def add(store: SqlSubscriptionStore) -> None:
@@ -87,23 +87,23 @@ def test_nobody_has_more_than_may_be_had_however_many_are_added_at_once(kept: Ke
 
     threads = [
         threading.Thread(target=add, args=(store,))
-        for store in (kept.store, kept.elsewhere)
+        for store in (stores.store, stores.elsewhere)
         for _ in range(6)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert len(kept.store.subscriptions(ANN)) == 5
+    assert len(stores.store.subscriptions(ANN)) == 5
     assert (len(numbers), numbers.count(None)) == (12, 7)
-    assert kept.store.add_subscription(replace(SLACK, user_id=BOB), most=1) is None
-    assert kept.store.add_subscription(replace(SLACK, user_id=BOB), most=2) is not None
+    assert stores.store.add_subscription(replace(SLACK, user_id=BOB), most=1) is None
+    assert stores.store.add_subscription(replace(SLACK, user_id=BOB), most=2) is not None
 
 
-def test_nobody_but_its_owner_reads_changes_or_removes_it(kept: Kept) -> None:
-    store = kept.store
+def test_nobody_but_its_owner_reads_changes_or_removes_it(stores: Stores) -> None:
+    store = stores.store
     number = added(store, SLACK)
-    kept.attempt(replace(ATTEMPT, subscription_id=number))
+    stores.attempt(replace(ATTEMPT, subscription_id=number))
     assert list(store.subscriptions(BOB)) == []
     assert store.subscription(BOB, number) is None
     assert list(store.attempts(BOB, number, None, 9)) == []
@@ -132,9 +132,9 @@ def test_a_change_that_is_given_up_leaves_all_as_it_was(store: SqlSubscriptionSt
     assert store.subscription(ANN, number) == replace(SLACK, id=number)
 
 
-def test_of_changes_at_once_each_is_made_of_what_the_one_before_left(kept: Kept) -> None:
+def test_of_changes_at_once_each_is_made_of_what_the_one_before_left(stores: Stores) -> None:
     """One process gives new secrets, as a rotation does, while another edits."""
-    number, rounds = added(kept.store, HTTPS), 25
+    number, rounds = added(stores.store, HTTPS), 25
     gate, old = threading.Barrier(2), list[bytes | None]()
 
     def rotate(row: SubscriptionRow) -> SubscriptionRow:
@@ -150,26 +150,26 @@ def test_of_changes_at_once_each_is_made_of_what_the_one_before_left(kept: Kept)
         return replace(row, label=f"{row.label}.", symbols=(*row.symbols, "ES"))
 
     threads = [
-        threading.Thread(target=run, args=args) for args in ((kept.store, rotate), (kept.elsewhere, edit))
+        threading.Thread(target=run, args=args) for args in ((stores.store, rotate), (stores.elsewhere, edit))
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
-    row = kept.store.subscription(ANN, number)
+    row = stores.store.subscription(ANN, number)
     assert row is not None
     assert (row.label, len(row.symbols)) == (HTTPS.label + "." * rounds, rounds)
     assert old == [b"secret", *(b"secret %d" % n for n in range(1, rounds))]
     assert row.sealed_secret == b"secret %d" % rounds
 
 
-def test_attempts_are_read_newest_first_by_page(kept: Kept) -> None:
-    store = kept.store
+def test_attempts_are_read_newest_first_by_page(stores: Stores) -> None:
+    store = stores.store
     number, other = added(store, SLACK), added(store, SLACK)
     failed = replace(ATTEMPT, outcome="failed", code="timeout", status=None, took_ms=None, next_ns=NOW + 9)
     for n in range(4):
-        kept.attempt(replace(failed, subscription_id=number, at_ns=NOW + n))
-    kept.attempt(replace(ATTEMPT, subscription_id=other))
+        stores.attempt(replace(failed, subscription_id=number, at_ns=NOW + n))
+    stores.attempt(replace(ATTEMPT, subscription_id=other))
     page = store.attempts(ANN, number, None, 3)
     assert [row.at_ns - NOW for row in page] == [3, 2, 1]
     assert page[0] == replace(failed, id=page[0].id, subscription_id=number, at_ns=NOW + 3)
@@ -181,11 +181,11 @@ def test_attempts_are_read_newest_first_by_page(kept: Kept) -> None:
 
 
 def test_a_subscription_that_is_removed_takes_its_attempts_along_and_its_number_is_not_used_again(
-    kept: Kept,
+    stores: Stores,
 ) -> None:
-    store = kept.store
+    store = stores.store
     number = added(store, SLACK)
-    kept.attempt(replace(ATTEMPT, subscription_id=number))
+    stores.attempt(replace(ATTEMPT, subscription_id=number))
     assert store.remove_subscription(ANN, number) is True
     assert store.remove_subscription(ANN, number) is False
     assert list(store.subscriptions(ANN)) == []
@@ -194,15 +194,15 @@ def test_a_subscription_that_is_removed_takes_its_attempts_along_and_its_number_
     assert list(store.attempts(ANN, again, None, 9)) == []
 
 
-def test_every_change_is_heard_of_and_no_reading_is(kept: Kept) -> None:
-    store, seen = kept.store, [kept.revision()]
+def test_every_change_is_heard_of_and_no_reading_is(stores: Stores) -> None:
+    store, seen = stores.store, [stores.revision()]
     number = added(store, SLACK)
-    seen.append(kept.revision())
+    seen.append(stores.revision())
     store.change_subscription(ANN, number, lambda row: replace(row, label="anders"))
-    seen.append(kept.revision())
+    seen.append(stores.revision())
     store.subscriptions(ANN)
     store.attempts(ANN, number, None, 9)
-    assert kept.revision() == seen[-1]
+    assert stores.revision() == seen[-1]
     store.remove_subscription(ANN, number)
-    seen.append(kept.revision())
+    seen.append(stores.revision())
     assert seen == sorted(set(seen))

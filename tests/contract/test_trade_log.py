@@ -177,7 +177,7 @@ def test_any_use_leaves_what_a_list_would_hold(
     opened: Opened, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     """Against a list of frames. Dropped are whole files only, so what is gone is bounded by the model, not equal."""
-    kept: list[tuple[int, int, bytes]] = []
+    written: list[tuple[int, int, bytes]] = []
     last = dropped = 0
     folder = tmp_path_factory.mktemp("log")
     with opened(folder) as log:
@@ -192,10 +192,10 @@ def test_any_use_leaves_what_a_list_would_hold(
                     case "append":
                         frame = (last, data.draw(st.integers(1, 9)), data.draw(st.binary(max_size=150)))
                         log.append(KEY, *frame)
-                        kept.append(frame)
+                        written.append(frame)
                         last += frame[1]
-                    case "repeat" if kept:
-                        log.append(KEY, *data.draw(st.sampled_from(kept)))
+                    case "repeat" if written:
+                        log.append(KEY, *data.draw(st.sampled_from(written)))
                     case "cut":
                         log.cut(KEY)
                     case "drop":
@@ -204,8 +204,8 @@ def test_any_use_leaves_what_a_list_would_hold(
                     case _:
                         log.sync()
             found = frames(log)
-            assert found == kept[len(kept) - len(found) :]
-            assert [frame for frame in kept if frame[0] + frame[1] > dropped] == [
+            assert found == written[len(written) - len(found) :]
+            assert [frame for frame in written if frame[0] + frame[1] > dropped] == [
                 frame for frame in found if frame[0] + frame[1] > dropped
             ]
             start = data.draw(st.integers(0, last))

@@ -60,7 +60,7 @@ class Answering:
 
 
 @dataclass
-class Told:
+class RecordedNotices:
     """What owners were told of."""
 
     notices: list[tuple[str, int | str]] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Harness:
         self.people, self.live = SqlStore(database), LiveStore(database, OutboxEntries())
         self.subscriptions, self.outbox = SqlSubscriptionStore(database), SqlOutbox(database)
         self.encryptor = Encryptor(b"a secret of the tests", "subscriptions")
-        self.sender, self.reported_missed = Answering(self.clock), Told()
+        self.sender, self.reported_missed = Answering(self.clock), RecordedNotices()
         self._numbers = count(1)
         self.dispatcher = self.worker("w1")
 

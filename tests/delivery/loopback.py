@@ -94,8 +94,8 @@ class Authority:
 
 def _with_sha1(made: x509.Certificate, signer: rsa.RSAPrivateKey) -> bytes:
     """The same certificate signed with SHA-1, which the library that makes them refuses to do."""
-    said = made.tbs_certificate_bytes.replace(_SHA256_WITH_RSA, _SHA1_WITH_RSA)
-    signature = signer.sign(said, padding.PKCS1v15(), hashes.SHA1())
+    unsigned = made.tbs_certificate_bytes.replace(_SHA256_WITH_RSA, _SHA1_WITH_RSA)
+    signature = signer.sign(unsigned, padding.PKCS1v15(), hashes.SHA1())
     whole = made.public_bytes(serialization.Encoding.DER).replace(_SHA256_WITH_RSA, _SHA1_WITH_RSA)
     return whole[: -len(signature)] + signature
 
@@ -136,8 +136,8 @@ class Names:
         if name == "ipv4only.arpa":
             raise OSError
         self.asked.append(name)
-        told = self.answers.get(name, [("127.0.0.2",)])
-        return told.pop(0) if len(told) > 1 else told[0]
+        answers = self.answers.get(name, [("127.0.0.2",)])
+        return answers.pop(0) if len(answers) > 1 else answers[0]
 
 
 @asynccontextmanager

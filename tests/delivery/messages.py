@@ -88,7 +88,7 @@ def reply(
 
 
 @dataclass
-class ToldEgress:
+class ScriptedEgress:
     """Answers in turn, the last answer for ever; keeps what it was asked to post."""
 
     replies: Sequence[Reply]

@@ -72,8 +72,8 @@ class Command:
             for name, value in settings.items():
                 patch.setenv(f"OUTCRY_{name}", value)
             status = check(url, answer=list(answers) or None)
-        printed, said = self.printed.readouterr()
-        return status, printed, said
+        printed, errors = self.printed.readouterr()
+        return status, printed, errors
 
 
 @pytest.fixture
@@ -90,19 +90,19 @@ def test_the_command_says_the_same_as_the_vectors(cases: list[dict[str, Any]], c
     for case in cases:
         if case["expect"] == "allow" and "dns" not in case and not case["cls"].endswith("literal"):
             continue
-        status, printed, said = command(case["url"], *case.get("dns", ()), PUBLIC_URL=OWN)
+        status, printed, errors = command(case["url"], *case.get("dns", ()), PUBLIC_URL=OWN)
         meant = "ok" if case["expect"] == "allow" else case.get("code", printed.strip())
         assert (printed, status) == (f"{meant}\n", int(meant != "ok")), case["id"]
-        assert bool(said) == (meant != "ok"), case["id"]
+        assert bool(errors) == (meant != "ok"), case["id"]
 
 
 def test_the_command_and_its_answers(command: Command) -> None:
     url = "https://hooks.mysite.dev/in"
     assert command(url, "93.184.216.34", "2606:4700:4700::1111") == (0, "ok\n", "")
     assert command(url, "93.184.216.34", "10.0.0.1")[:2] == (1, "endpoint_private\n")
-    status, printed, said = command(url, "93.184.216.34", "nowhere")
+    status, printed, errors = command(url, "93.184.216.34", "nowhere")
     assert (status, printed) == (2, "")
-    assert "Invalid --answer 'nowhere'" in said
+    assert "Invalid --answer 'nowhere'" in errors
     assert command(url, "")[:2] == (2, "")
     inside = "https://hooks.mysite.dev:8443/in"
     admitted = {"PRIVATE_HOSTS": "hooks.mysite.dev:8443"}
@@ -119,9 +119,9 @@ def test_a_name_that_cannot_be_found_now_is_taken_with_a_note(
     nowhere = StaticResolver(())
     scripted = partial(GuardedResolver, public=nowhere, private=nowhere)
     monkeypatch.setattr("outcry.cli.endpoint.GuardedResolver", lambda rule, **_: scripted(rule))
-    status, printed, said = command("https://hooks.mysite.dev/in")
+    status, printed, errors = command("https://hooks.mysite.dev/in")
     assert (status, printed) == (0, "ok\n")
-    assert "accepted as unverified" in said
+    assert "accepted as unverified" in errors
 
 
 def test_the_installed_command(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_the_installed_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "kept"),
+    ("address", "normalised"),
     [
         ("https://hooks.mysite.dev/in", "https://hooks.mysite.dev/in"),
         ("HTTPS://Hooks.MySite.DEV/In", "https://hooks.mysite.dev/In"),
@@ -180,10 +180,10 @@ def test_the_installed_command(tmp_path: Path) -> None:
         ("https://mysite.dev/" + "a" * (2048 - 19), "https://mysite.dev/" + "a" * (2048 - 19)),
     ],
 )
-def test_what_is_taken_has_one_form(address: str, kept: str) -> None:
+def test_what_is_taken_has_one_form(address: str, normalised: str) -> None:
     place = accepted(address)
-    assert place.url == kept
-    assert accepted(kept) == place
+    assert place.url == normalised
+    assert accepted(normalised) == place
 
 
 @pytest.mark.parametrize(

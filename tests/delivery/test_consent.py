@@ -23,7 +23,7 @@ URL_SAFE = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_
 ROW = replace(SUBSCRIPTION, phase=SubscriptionPhase.UNCONFIRMED)
 
 
-class Kept:
+class MemorySubscriptions:
     """Subscriptions, as far as consent asks them."""
 
     def __init__(self, *rows: SubscriptionRow) -> None:
@@ -72,17 +72,22 @@ class Harness:
     """Everything, with a clock to move."""
 
     def __init__(self, *rows: SubscriptionRow) -> None:
-        self.kept, self.post, self.clock, self.said = Kept(*rows), Post(), HandClock(), list[str]()
+        self.subscriptions, self.post, self.clock, self.log_lines = (
+            MemorySubscriptions(*rows),
+            Post(),
+            HandClock(),
+            list[str](),
+        )
         self.links = ConsentLinks(b"a key of the tests", SITE, self.clock)
-        self.consent = MailConsent(self.kept, self.links, self.post, *limiters(self.clock))  # type: ignore[arg-type]
-        self.consent.report_to(tell_into(self.said))
+        self.consent = MailConsent(self.subscriptions, self.links, self.post, *limiters(self.clock))  # type: ignore[arg-type]
+        self.consent.report_to(tell_into(self.log_lines))
 
     def token(self, purpose: Purpose, row: SubscriptionRow = ROW) -> str:
         link = self.links.confirm(row) if purpose == "confirm" else self.links.unsubscribe(row)
         return link.partition("token=")[2]
 
     def row(self) -> SubscriptionRow:
-        return self.kept.one(ROW.user_id, ROW.id)
+        return self.subscriptions.one(ROW.user_id, ROW.id)
 
 
 def test_a_reader_says_yes_once_or_again() -> None:
@@ -161,7 +166,7 @@ def test_a_link_holds_for_its_subscription_alone(other: SubscriptionRow) -> None
         token = harness.token(purpose)
         assert harness.consent.find(purpose, token) is None
         assert not harness.links.holds(purpose, token, other)
-    assert harness.kept.one(other.user_id, other.id) == other
+    assert harness.subscriptions.one(other.user_id, other.id) == other
 
 
 def test_a_link_altered_in_any_place_is_none() -> None:
@@ -182,8 +187,8 @@ def test_a_link_says_nothing_about_its_reader_and_fits_a_line_of_mail() -> None:
     for purpose in ("confirm", "unsubscribe"):
         token = harness.token(purpose, row)
         assert len(token) <= 200
-        said = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-        assert b"ann" not in said
+        payload = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        assert b"ann" not in payload
 
 
 # -- links of the form before, made by that version from the same key and row
@@ -229,7 +234,7 @@ def test_an_earlier_link_with_other_numbers_written_over_is_none(other: Subscrip
     mac = EARLIER["unsubscribe"].rpartition(".")[2]
     forged = f"{other.user_id}.{other.id}.0.{mac}"
     assert harness.consent.unsubscribe(forged) is None
-    assert harness.kept.one(other.user_id, other.id) == other
+    assert harness.subscriptions.one(other.user_id, other.id) == other
 
 
 def test_an_earlier_link_with_a_longer_time_written_into_it_is_none() -> None:
@@ -270,7 +275,7 @@ def test_a_link_of_another_key_is_none() -> None:
 def test_a_subscription_that_is_gone_has_no_links() -> None:
     harness = Harness(ROW)
     token = harness.token("unsubscribe")
-    harness.kept.rows.clear()
+    harness.subscriptions.rows.clear()
     assert harness.consent.unsubscribe(token) is None
 
 
@@ -339,14 +344,14 @@ def test_a_question_that_cannot_be_mailed_is_told_to_the_operator() -> None:
     harness = Harness(ROW)
     harness.post.broken = True
     assert harness.consent.ask(ROW, "en") == "mail_failed"
-    assert harness.said == ["email_failed kind=digest problem=mail.example.com:587 answered 451"]
+    assert harness.log_lines == ["email_failed kind=digest problem=mail.example.com:587 answered 451"]
 
 
 def test_without_mail_nobody_is_asked() -> None:
     harness = Harness(ROW)
-    mute = MailConsent(harness.kept, harness.links, None, *limiters(harness.clock))  # type: ignore[arg-type]
+    mute = MailConsent(harness.subscriptions, harness.links, None, *limiters(harness.clock))  # type: ignore[arg-type]
     assert mute.ask(ROW, "en") == "mail_not_set_up"
     nowhere = ConsentLinks(b"a key", "", harness.clock)
-    homeless = MailConsent(harness.kept, nowhere, harness.post, *limiters(harness.clock))  # type: ignore[arg-type]
+    homeless = MailConsent(harness.subscriptions, nowhere, harness.post, *limiters(harness.clock))  # type: ignore[arg-type]
     assert homeless.ask(ROW, "en") == "mail_not_set_up"
     assert harness.post.mails == []

@@ -71,7 +71,7 @@ class Guard:
         self._ended.append("connections are closed")
 
 
-class Kept:
+class MemoryOutbox:
     """An outbox that keeps tests, unless it is busy at one of its two turns."""
 
     def __init__(self, busy_at: str = "") -> None:
@@ -110,8 +110,8 @@ class Whole:
 
     def __init__(self, do: Callable[[], SendResult] = lambda: ARRIVED, **parts: Any) -> None:
         self.dispatcher = parts.get("dispatcher") or Turns()
-        self.outbox, self.sender = Kept(parts.get("busy_at", "")), Answering(do)
-        self.said: list[str] = []
+        self.outbox, self.sender = MemoryOutbox(parts.get("busy_at", "")), Answering(do)
+        self.log_lines: list[str] = []
         guard = parts.get("guard") or Guard(self.dispatcher.ended)
         self.delivery = Delivery(
             cast("Dispatcher", self.dispatcher), cast("SqlOutbox", self.outbox), {Target.HTTPS: self.sender}, guard,
@@ -119,7 +119,7 @@ class Whole:
         )  # fmt: skip
 
     def report(self, event: str, **_: object) -> None:
-        self.said.append(event)
+        self.log_lines.append(event)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -168,7 +168,7 @@ def test_a_dispatcher_that_breaks_is_begun_anew(monkeypatch: pytest.MonkeyPatch)
             assert not whole.delivery.failed
 
     asyncio.run(within(live(), 60))
-    assert whole.said == ["delivery_restarted"] * 2
+    assert whole.log_lines == ["delivery_restarted"] * 2
 
 
 def test_addresses_are_judged_by_the_guard_and_mail_by_what_is_set_up() -> None:
@@ -221,7 +221,7 @@ def test_a_test_whose_sender_breaks_says_whose_fault_that_was() -> None:
     whole = Whole(broken)
     assert whole.tested().code == "our_fault"
     assert [attempt.code for attempt, _ in whole.outbox.attempts] == ["our_fault"]
-    assert whole.said == ["sender_failed"]
+    assert whole.log_lines == ["sender_failed"]
 
 
 def test_a_test_whatever_else_breaks_is_answered() -> None:
@@ -230,7 +230,7 @@ def test_a_test_whatever_else_breaks_is_answered() -> None:
 
     whole = Whole(reader=nobody)
     assert whole.tested().code == "our_fault"
-    assert whole.said == ["webhook_test_failed"]
+    assert whole.log_lines == ["webhook_test_failed"]
 
 
 @pytest.mark.parametrize(("busy_at", "code", "sent"), [("queue", "store_busy", 0), ("keep_attempt", "ok", 1)])

@@ -66,7 +66,7 @@ class _Page(HTMLParser):
         super().__init__()
         self.tags: set[str] = set()
         self.fetched: list[str] = []
-        self.said: list[str] = []
+        self.texts: list[str] = []
         self._inside = ""
         self.feed(html)
 
@@ -81,11 +81,11 @@ class _Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._inside != "style":
-            self.said.append(data)
+            self.texts.append(data)
 
     @property
     def text(self) -> str:
-        return " ".join(" ".join(self.said).split())
+        return " ".join(" ".join(self.texts).split())
 
 
 # -- as it arrives

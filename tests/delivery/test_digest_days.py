@@ -26,11 +26,11 @@ class Days:
     """Delivery of mail. The reader's clock is New York's, the daily digest at 17:00."""
 
     def __init__(self, harness: Harness, taken: Taken, port: int) -> None:
-        self.harness, self.taken, self.said = harness, taken, list[str]()
+        self.harness, self.taken, self.log_lines = harness, taken, list[str]()
         mails = MailSender(
             smtp_server(f"smtp://127.0.0.1:{port}"), "outcry@example.com", "https://outcry.example.com",
             lambda row: f"https://outcry.example.com/digest/unsubscribe?token={row.id}", harness.clock,
-            tell_into(self.said),
+            tell_into(self.log_lines),
         )  # fmt: skip
         harness.sender = mails  # type: ignore[assignment]
         self._worker: Dispatcher = harness.worker("mail")

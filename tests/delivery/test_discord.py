@@ -10,8 +10,8 @@ from tests.delivery.messages import (
     DISCORD,
     HOOK,
     PAGES,
+    ScriptedEgress,
     StillClock,
-    ToldEgress,
     alert,
     make_message,
     many,
@@ -35,7 +35,7 @@ OK = reply(200, b'{"id": "1"}')
 
 def tried(message: Message, *replies: Reply) -> tuple[SendResult, list[dict[str, Any]]]:
     """What came of it, and the messages that were posted."""
-    egress = ToldEgress(replies or [OK])
+    egress = ScriptedEgress(replies or [OK])
     sent = send(DiscordSender(egress, PAGES, StillClock()), message)
     assert {address for address, _, _ in egress.posts} == {f"{DISCORD}?wait=true"}
     return sent, [json.loads(body) for _, body, _ in egress.posts]
@@ -107,17 +107,17 @@ HOSTILE = "@everyone <@1> **b** __u__ ~~s~~ `c` ```x``` ||p|| [click](https://ev
 
 def test_data_calls_nobody_and_formats_nothing() -> None:
     body = posted(make_message(Target.DISCORD, [alert(AlertType.NAKED_POC, ref=HOSTILE)]))
-    said = body["embeds"][0]["description"]
-    assert "\n" not in said
-    assert "\u202e" not in said
-    assert "\x00" not in said
+    text = body["embeds"][0]["description"]
+    assert "\n" not in text
+    assert "\u202e" not in text
+    assert "\x00" not in text
     for sign in "*_~`|<>[]@#\\":  # each of them stands after an escape of its own
         assert (
-            said.replace("\\\\", "").count(sign) == said.replace("\\\\", "").count("\\" + sign)
+            text.replace("\\\\", "").count(sign) == text.replace("\\\\", "").count("\\" + sign)
             or sign == "\\"
         )
-    assert r"\@everyone \<\@1\> \*\*b\*\*" in said
-    assert r"https:\//evil.example" in said
+    assert r"\@everyone \<\@1\> \*\*b\*\*" in text
+    assert r"https:\//evil.example" in text
     assert body["allowed_mentions"] == {"parse": []}
 
 
@@ -234,14 +234,14 @@ def test_what_discord_cannot_read_as_text_either_is_given_up() -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 404, 429])
 def test_nothing_is_sent_once_too_many_answers_were_invalid(status: int) -> None:
-    clock, egress = StillClock(), ToldEgress([reply(status)])
+    clock, egress = StillClock(), ScriptedEgress([reply(status)])
     sender = DiscordSender(egress, PAGES, clock, Restraint(most_invalid=3))
     for _ in range(3):
         clock.at_ns += NANOS_PER_MINUTE
         assert send(sender, make_message(Target.DISCORD, [alert()])).status == status
-    held = send(sender, make_message(Target.DISCORD, [alert()]))
-    assert (held.verdict, held.code, held.status) == (Verdict.BUSY, "too_busy", None)
-    assert held.wait_ns == 8 * NANOS_PER_MINUTE  # the first was two minutes ago
+    pending = send(sender, make_message(Target.DISCORD, [alert()]))
+    assert (pending.verdict, pending.code, pending.status) == (Verdict.BUSY, "too_busy", None)
+    assert pending.wait_ns == 8 * NANOS_PER_MINUTE  # the first was two minutes ago
     assert len(egress.posts) == 3
     clock.at_ns += 8 * NANOS_PER_MINUTE
     assert send(sender, make_message(Target.DISCORD, [alert()])).status == status
@@ -249,7 +249,7 @@ def test_nothing_is_sent_once_too_many_answers_were_invalid(status: int) -> None
 
 def test_what_is_not_held_against_us_is_not_counted() -> None:
     shared = reply(429, headers={"X-RateLimit-Scope": "shared"})
-    egress = ToldEgress([shared, reply(400), reply(500), reply(None, code="connect_timeout"), OK])
+    egress = ScriptedEgress([shared, reply(400), reply(500), reply(None, code="connect_timeout"), OK])
     sender = DiscordSender(egress, PAGES, StillClock(), Restraint(most_invalid=1))
     for _ in range(5):
         assert send(sender, make_message(Target.DISCORD, [alert()])).verdict is not Verdict.BUSY
@@ -258,7 +258,7 @@ def test_what_is_not_held_against_us_is_not_counted() -> None:
 def test_a_limit_of_the_whole_machine_holds_every_webhook() -> None:
     clock = StillClock()
     everywhere = reply(429, b'{"retry_after": 3.5, "global": true}', headers={"X-RateLimit-Global": "true"})
-    sender = DiscordSender(ToldEgress([everywhere, OK]), PAGES, clock)
+    sender = DiscordSender(ScriptedEgress([everywhere, OK]), PAGES, clock)
     assert send(sender, make_message(Target.DISCORD, [alert()])).wait_ns == round(3.5 * S)
     other = DISCORD.replace("1234", "9876")
     assert send(sender, make_message(Target.DISCORD, [alert()]), other).verdict is Verdict.BUSY
@@ -272,7 +272,7 @@ def test_a_limit_of_the_whole_machine_holds_every_webhook() -> None:
      DISCORD.replace("https", "http"), DISCORD.replace("/webhooks", "/channels")],
 )  # fmt: skip
 def test_nothing_is_sent_but_to_discord(address: str) -> None:
-    egress = ToldEgress([OK])
+    egress = ScriptedEgress([OK])
     sent = send(DiscordSender(egress, PAGES, StillClock()), make_message(Target.DISCORD, [alert()]), address)
     assert egress.posts == []
     assert (sent.verdict, sent.code) == (Verdict.GONE, "endpoint_invalid")

@@ -111,8 +111,8 @@ def test_five_days_of_nothing_but_failures_switch_it_off_and_hold_what_waits(har
         harness.run_for(6 * H, 5 * M)
     assert harness.phase(row).phase is SubscriptionPhase.ACTIVE
     harness.run_for(7 * H, 5 * M)
-    kept = harness.phase(row)
-    assert (kept.phase, kept.reason) == (SubscriptionPhase.DISABLED, "failing")
+    subscription = harness.phase(row)
+    assert (subscription.phase, subscription.reason) == (SubscriptionPhase.DISABLED, "failing")
     assert harness.reported_missed.notices == [("Desk", 24), ("Desk", 72), ("Desk", "failing")]
     tries = len(harness.sender.sent)
     harness.fire(3)
@@ -146,7 +146,9 @@ def test_what_was_held_is_sent_when_its_owner_asks_for_it(harness: Harness) -> N
     assert harness.outbox.backlog(row.user_id, row.id).held == 5
     harness.sender.answer = lambda _: ARRIVED
     harness.subscriptions.change_subscription(
-        row.user_id, row.id, lambda kept: replace(kept, phase=SubscriptionPhase.ACTIVE, reason="")
+        row.user_id,
+        row.id,
+        lambda subscription: replace(subscription, phase=SubscriptionPhase.ACTIVE, reason=""),
     )
     harness.clock.ns += M
     assert harness.step() == 0
@@ -254,7 +256,9 @@ def test_a_chat_that_was_switched_off_is_told_once_it_is_on_again(harness: Harne
     )
     harness.fire(7)
     harness.subscriptions.change_subscription(
-        row.user_id, row.id, lambda kept: replace(kept, phase=SubscriptionPhase.ACTIVE, reason="")
+        row.user_id,
+        row.id,
+        lambda subscription: replace(subscription, phase=SubscriptionPhase.ACTIVE, reason=""),
     )
     harness.fire()
     harness.run_for(S * 3, S)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.delivery.delivery_harness import ARRIVED, Harness, Told, open_harness
+from tests.delivery.delivery_harness import ARRIVED, Harness, RecordedNotices, open_harness
 from tests.timeouts import within
 
 from outcry.database.errors import StoreBusy
@@ -47,10 +47,10 @@ class Log:
     """The operator's log."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.events: list[str] = []
 
     def __call__(self, event: str, **_: object) -> None:
-        self.said.append(event)
+        self.events.append(event)
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def test_one_result_that_is_refused_for_good_is_dropped_and_the_others_are_kept(
         [],
         ["delivered"],
     ]
-    assert log.said.count("delivery_result_lost") == 1
+    assert log.events.count("delivery_result_lost") == 1
     harness.clock.ns += 61 * S
     assert harness.step() == 1
     first, second = sent_to(harness, bad.id)
@@ -219,7 +219,7 @@ def test_while_nothing_can_be_written_nothing_is_dropped(harness: Harness) -> No
     made, log = hindered(harness, before)
     harness.fire()
     harness.step(made)
-    assert set(log.said) == {"outbox_unwritable"}
+    assert set(log.events) == {"outbox_unwritable"}
     assert [len(harness.log(row)) for row in rows] == [1, 1]
 
 
@@ -239,7 +239,7 @@ def test_a_message_that_cannot_be_worked_on_stops_no_other(
     harness.fire()
     harness.step(made)
     assert [len(harness.log(row)) for row in rows] == [0, 1]
-    assert log.said == ["message_failed"]
+    assert log.events == ["message_failed"]
 
 
 # -- owners
@@ -250,7 +250,7 @@ def test_an_owner_who_cannot_be_told_holds_up_nobody(harness: Harness, way: str)
     row = harness.subscribe(harness.person())
     asked, free = threading.Event(), threading.Event()
 
-    class Stuck(Told):
+    class Stuck(RecordedNotices):
         def switched_off(self, message: Message, reason: str) -> None:
             asked.set()
             if way == "breaks":
@@ -273,12 +273,12 @@ def test_an_owner_who_cannot_be_told_holds_up_nobody(harness: Harness, way: str)
             free.set()
 
     asyncio.run(live())
-    assert ("owner_notice_failed" in log.said) == (way == "breaks")
+    assert ("owner_notice_failed" in log.events) == (way == "breaks")
 
 
 def test_of_too_many_announcements_the_oldest_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announcements, "MOST_WAITING", 3)
-    begun, free, told = threading.Event(), threading.Event(), list[str]()
+    begun, free, reasons = threading.Event(), threading.Event(), list[str]()
 
     class Slow:
         def warned(self, message: Message, hours: int) -> None:
@@ -287,7 +287,7 @@ def test_of_too_many_announcements_the_oldest_are_dropped(monkeypatch: pytest.Mo
         def switched_off(self, message: Message, reason: str) -> None:
             begun.set()
             assert free.wait(10)
-            told.append(reason)
+            reasons.append(reason)
 
     log = Log()
     made = announcements.Announcements(Slow(), log)
@@ -302,8 +302,8 @@ def test_of_too_many_announcements_the_oldest_are_dropped(monkeypatch: pytest.Mo
     free.set()
     made.settle(10)
     made.close()
-    assert told == ["0", "3", "4", "5"]
-    assert len(log.said) == 2
+    assert reasons == ["0", "3", "4", "5"]
+    assert len(log.events) == 2
 
 
 def test_an_owner_is_not_told_that_it_is_off_where_it_was_given_another_address_meanwhile(
@@ -427,10 +427,10 @@ def test_forgetting_what_is_old_holds_up_nothing(harness: Harness) -> None:
                 await until(lambda: harness.log(row), 5)
             finally:
                 free.set()
-            await until(lambda: log.said)
+            await until(lambda: log.events)
 
     asyncio.run(live())
-    assert log.said == ["delivery_log_not_cleaned"]
+    assert log.events == ["delivery_log_not_cleaned"]
 
 
 # -- what is sent, and what is not
@@ -470,7 +470,7 @@ def test_a_mail_whose_rest_cannot_be_put_back_is_not_sent_yet(harness: Harness) 
     harness.fire(2, severity="info")
     harness.step(made)
     assert harness.sender.sent == []
-    assert log.said == ["message_failed"]
+    assert log.events == ["message_failed"]
     harness.clock.ns += 61 * S
     harness.step()
     assert [len(message.entries) for _, message in harness.sender.sent] == [1]
@@ -499,4 +499,4 @@ def test_what_nothing_is_set_up_to_send_is_tried_again_and_the_operator_told_onc
     assert [[(a.code, a.outcome) for a in harness.log(row)] for row in rows] == [
         [("mail_not_set_up", "pending")]
     ] * 2
-    assert log.said == ["messages_without_sender"]
+    assert log.events == ["messages_without_sender"]

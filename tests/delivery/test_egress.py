@@ -284,7 +284,7 @@ def test_b14_a_head_has_bounds(met: Met, head: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "response",
     [b"<html>I speak HTTP/0.9</html>\n", b"\x00\x01\x02\x03" * 64, b"SSH-2.0-OpenSSH_9.6\r\n\r\n",
      b"220 mail ESMTP\r\n\r\n",
      *(b"HTTP/1.1 %s OK\r\nContent-Length: 0\r\n\r\n" % status for status in (b"000", b"099", b"600", b"999")),
@@ -293,8 +293,8 @@ def test_b14_a_head_has_bounds(met: Met, head: bytes) -> None:
      b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
      b"HTTP/1.1 200 OK\r\nx-a: 1\x00\r\n\r\n", b"HTTP/1.1 200 OK\r\n : x\r\n\r\n"],
 )  # fmt: skip
-def test_b15_what_is_not_http_is_named(met: Met, said: bytes) -> None:
-    reply, _ = met(raw(said))
+def test_b15_what_is_not_http_is_named(met: Met, response: bytes) -> None:
+    reply, _ = met(raw(response))
     assert (reply.code, reply.status, reply.body) == ("bad_response", None, b"")
 
 

@@ -17,8 +17,8 @@ from tests.delivery.messages import (
     HOOK,
     NOW_NS,
     PAGES,
+    ScriptedEgress,
     StillClock,
-    ToldEgress,
     alert,
     make_message,
     reply,
@@ -41,7 +41,7 @@ S = NANOS_PER_SECOND
 
 
 def answered(answer: Reply) -> SendResult:
-    egress = ToldEgress([answer])
+    egress = ScriptedEgress([answer])
     return send(
         HttpsSender(egress, PAGES, StillClock()), make_message(Target.HTTPS, [alert()]), secrets=[SECRET]
     )
@@ -54,7 +54,7 @@ def in_http(seconds: float) -> str:
 
 
 def test_what_is_posted() -> None:
-    egress = ToldEgress([reply(204)])
+    egress = ScriptedEgress([reply(204)])
     alerts = [alert(), alert(symbol="NQ"), alert(at_ms=1_767_366_250_000)]
     sent = send(
         HttpsSender(egress, PAGES, StillClock()), make_message(Target.HTTPS, alerts), secrets=[SECRET]
@@ -79,7 +79,7 @@ def test_what_is_posted() -> None:
 
 
 def test_a_test_goes_the_same_way_and_has_no_numbers() -> None:
-    egress = ToldEgress([reply()])
+    egress = ScriptedEgress([reply()])
     sent = send(HttpsSender(egress, PAGES, StillClock()), make_message(Target.HTTPS), secrets=[SECRET])
     ((_, body, headers),) = egress.posts
     assert json.loads(body)["alerts"][0]["type"] == "webhook-test"
@@ -89,7 +89,7 @@ def test_a_test_goes_the_same_way_and_has_no_numbers() -> None:
 
 
 def test_the_same_message_tried_later_has_its_id_and_body_but_another_time() -> None:
-    clock, egress = StillClock(), ToldEgress([reply(500), reply()])
+    clock, egress = StillClock(), ScriptedEgress([reply(500), reply()])
     sender, message = HttpsSender(egress, PAGES, clock), make_message(Target.HTTPS, [alert()])
     send(sender, message, secrets=[SECRET])
     clock.at_ns += 5 * S
@@ -167,21 +167,21 @@ def test_no_place_in_our_queue_is_no_attempt() -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_retry_after_is_a_time_or_nothing(said: str) -> None:
-    wait_ns = retry_after_ns({"retry-after": said}, NOW_NS)
+def test_any_retry_after_is_a_time_or_nothing(header_value: str) -> None:
+    wait_ns = retry_after_ns({"retry-after": header_value}, NOW_NS)
     assert wait_ns is None or 0 <= wait_ns <= LONGEST_WAIT_NS == 24 * NANOS_PER_HOUR
 
 
 @pytest.mark.parametrize(
-    "said",
+    "header_value",
     [
         "", "-1", "+5", "1e9", "nan", "inf", "٣", "0x10", "1.", "Fri, 99 Jan 2026 00:00:00 GMT",
         "Fri, 02 Jan 99999 00:00:00 GMT", pytest.param("9" * 5000, id="many-digits"),
     ],
 )  # fmt: skip
-def test_an_odd_retry_after_raises_nothing(said: str) -> None:
-    wait_ns = retry_after_ns({"retry-after": said}, NOW_NS)
-    assert wait_ns == (LONGEST_WAIT_NS if said.startswith("99") else None)
+def test_an_odd_retry_after_raises_nothing(header_value: str) -> None:
+    wait_ns = retry_after_ns({"retry-after": header_value}, NOW_NS)
+    assert wait_ns == (LONGEST_WAIT_NS if header_value.startswith("99") else None)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_an_excerpt_never_repeats_what_an_address_holds(around: bytes, secret: s
 
 
 def test_nothing_is_sent_twice_by_itself() -> None:
-    egress = ToldEgress([reply(500)])
+    egress = ScriptedEgress([reply(500)])
     asyncio.run(
         HttpsSender(egress, PAGES, StillClock()).send(make_message(Target.HTTPS, [alert()]), HOOK, [SECRET])
     )

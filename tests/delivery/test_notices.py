@@ -39,12 +39,14 @@ def harness(tmp_path: Path) -> Iterator[Harness]:
 
 
 @pytest.fixture
-def said() -> list[str]:
+def log_lines() -> list[str]:
     return []
 
 
-def notices(harness: Harness, said: list[str], post: Post | None) -> OwnerNotices:
-    return OwnerNotices(SqlIdentityStore(harness.database), post, harness.clock, f"{URL}/", tell_into(said))
+def notices(harness: Harness, log_lines: list[str], post: Post | None) -> OwnerNotices:
+    return OwnerNotices(
+        SqlIdentityStore(harness.database), post, harness.clock, f"{URL}/", tell_into(log_lines)
+    )
 
 
 def claimed(harness: Harness, language: str = "en") -> Message:
@@ -55,18 +57,18 @@ def claimed(harness: Harness, language: str = "en") -> Message:
     return replace(message, reader=replace(message.reader, language=language))
 
 
-def test_it_is_in_the_log_of_the_account_without_the_address(harness: Harness, said: list[str]) -> None:
+def test_it_is_in_the_log_of_the_account_without_the_address(harness: Harness, log_lines: list[str]) -> None:
     message = claimed(harness)
-    told = notices(harness, said, None)
-    told.warned(message, 24)
-    told.switched_off(message, "failing")
+    owner_notices = notices(harness, log_lines, None)
+    owner_notices.warned(message, 24)
+    owner_notices.switched_off(message, "failing")
     rows = SqlIdentityStore(harness.database).audit(message.subscription.user_id, None, 10)
     known = {"label": "Desk", "target": "https", "shown": SHOWN}
     assert [(row.event, row.details, row.at_ns) for row in reversed(rows)] == [
         ("subscription_failing", {**known, "hours": "24"}, BEGIN_NS),
         ("subscription_off", {**known, "code": "failing"}, BEGIN_NS),
     ]
-    assert said == []
+    assert log_lines == []
 
 
 @pytest.mark.parametrize(
@@ -77,12 +79,12 @@ def test_it_is_in_the_log_of_the_account_without_the_address(harness: Harness, s
     ],
 )
 def test_it_is_mailed_in_the_language_of_the_account(
-    harness: Harness, said: list[str], language: str, warning: str, end: str, why: str
+    harness: Harness, log_lines: list[str], language: str, warning: str, end: str, why: str
 ) -> None:
     message, post = claimed(harness, language), Post()
-    told = notices(harness, said, post)
-    told.warned(message, 24)
-    told.switched_off(message, "failing")
+    owner_notices = notices(harness, log_lines, post)
+    owner_notices.warned(message, 24)
+    owner_notices.switched_off(message, "failing")
     first, last = post.mails
     assert {mail.to for mail in post.mails} == {"ann@example.com"}
     assert warning in first.subject
@@ -95,26 +97,26 @@ def test_it_is_mailed_in_the_language_of_the_account(
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_every_reason_has_words_of_its_own(harness: Harness, said: list[str], language: str) -> None:
+def test_every_reason_has_words_of_its_own(harness: Harness, log_lines: list[str], language: str) -> None:
     message, post = claimed(harness, language), Post()
     reasons = ("gone", "failing", "bounced", "address_lost", "something new")
     for reason in reasons:
-        notices(harness, said, post).switched_off(message, reason)
+        notices(harness, log_lines, post).switched_off(message, reason)
     assert len({mail.text for mail in post.mails}) == len(reasons)
 
 
 def test_a_mail_that_fails_is_told_to_the_operator_and_changes_nothing(
-    harness: Harness, said: list[str]
+    harness: Harness, log_lines: list[str]
 ) -> None:
     message, post = claimed(harness), Post()
     post.problem = MailFailed("the server is away")
-    notices(harness, said, post).switched_off(message, "gone")
+    notices(harness, log_lines, post).switched_off(message, "gone")
     assert len(SqlIdentityStore(harness.database).audit(message.subscription.user_id, None, 10)) == 1
-    assert said == ["email_failed kind=webhook_off problem=the server is away"]
+    assert log_lines == ["email_failed kind=webhook_off problem=the server is away"]
 
 
 def test_where_the_store_is_busy_a_mail_goes_all_the_same(
-    harness: Harness, said: list[str], monkeypatch: pytest.MonkeyPatch
+    harness: Harness, log_lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     message, post = claimed(harness), Post()
 
@@ -122,6 +124,6 @@ def test_where_the_store_is_busy_a_mail_goes_all_the_same(
         raise StoreBusy("database is locked")
 
     monkeypatch.setattr(SqlIdentityStore, "note", busy)
-    notices(harness, said, post).warned(message, 72)
+    notices(harness, log_lines, post).warned(message, 72)
     assert len(post.mails) == 1
-    assert said == ["owner_notice_failed problem=database is locked"]
+    assert log_lines == ["owner_notice_failed problem=database is locked"]

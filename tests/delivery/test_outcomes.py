@@ -64,17 +64,17 @@ def test_two_bad_hours_five_days_apart_switch_nobody_off(harness: Harness) -> No
 
 
 def test_warnings_and_the_end_come_one_at_a_time_half_a_day_apart() -> None:
-    queue, said = Queue(), list[tuple[int, int]]()
+    queue, warnings = Queue(), list[tuple[int, int]]()
     for hours in (0, 150, 151, 161, 162, 163, 173):
         now_ns = BEGIN_NS + hours * H
         queue = queue_breaker.failed(queue, now_ns)
         if queue_breaker.reason_off(queue):
-            said.append((hours, 0))
+            warnings.append((hours, 0))
         after = queue_breaker.warned(queue, now_ns)
         if after.warned > queue.warned:
-            said.append((hours, after.warned))
+            warnings.append((hours, after.warned))
         queue = after
-    assert said == [(150, 1), (162, 2)]
+    assert warnings == [(150, 1), (162, 2)]
     assert queue_breaker.reason_off(queue_breaker.failed(queue, BEGIN_NS + 174 * H)) == "failing"
 
 

@@ -9,7 +9,7 @@ from time import time_ns  # noqa: TID251 - the libraries go by the machine's clo
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 from tests.delivery.javascript import Node, node
-from tests.delivery.messages import PAGES, StillClock, ToldEgress, alert, make_message, reply, send
+from tests.delivery.messages import PAGES, ScriptedEgress, StillClock, alert, make_message, reply, send
 
 from outcry.delivery.https_webhook import HttpsSender
 from outcry.delivery.model import Target
@@ -75,7 +75,7 @@ def test_the_javascript_library_agrees(node: Node) -> None:
 
 @pytest.mark.parametrize("secrets", [[NEW], [NEW, OLD]])
 def test_what_is_sent_is_what_was_signed(secrets: list[str], node: Node) -> None:
-    egress = ToldEgress([reply()])
+    egress = ScriptedEgress([reply()])
     sender = HttpsSender(egress, PAGES, StillClock(time_ns()))
     send(sender, make_message(Target.HTTPS, [alert(ref="Ä—■")]), secrets=secrets)
     ((_, body, headers),) = egress.posts
@@ -99,7 +99,7 @@ def test_a_known_signature() -> None:
 
 
 def test_the_secret_is_nowhere_in_what_is_sent() -> None:
-    egress = ToldEgress([reply(500, b"no")])
+    egress = ScriptedEgress([reply(500, b"no")])
     sent = send(
         HttpsSender(egress, PAGES, StillClock()), make_message(Target.HTTPS, [alert()]), secrets=[NEW, OLD]
     )
@@ -116,5 +116,5 @@ def test_what_is_installed_for_the_test_is_what_was_locked() -> None:
 
 
 def test_node_is_the_one_of_the_python_packages(node: Node) -> None:
-    said = subprocess.run([node.program, "--version"], capture_output=True, text=True, check=True).stdout
-    assert said.startswith("v24.")
+    version = subprocess.run([node.program, "--version"], capture_output=True, text=True, check=True).stdout
+    assert version.startswith("v24.")

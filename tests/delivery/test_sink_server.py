@@ -119,8 +119,8 @@ def test_it_is_where_it_was_the_last_time_if_it_can_be(tmp_path: Path) -> None:
         assert post(again).status == 200
     for odd in ("", "port", "70000", "-1"):
         (tmp_path / PORT_FILE).write_text(odd)
-        with receiver(tmp_path, SystemClock()) as anew:
-            assert post(anew).status == 200
+        with receiver(tmp_path, SystemClock()) as restarted:
+            assert post(restarted).status == 200
 
 
 def test_its_key_is_its_owners_and_nobody_can_make_another_certificate(running: Receiver) -> None:

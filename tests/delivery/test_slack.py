@@ -11,8 +11,8 @@ from tests.delivery.messages import (
     HOOK,
     PAGES,
     SLACK,
+    ScriptedEgress,
     StillClock,
-    ToldEgress,
     alert,
     make_message,
     many,
@@ -34,7 +34,7 @@ OK = reply(200, b"ok")
 
 def tried(message: Message, *replies: Reply) -> tuple[SendResult, list[dict[str, Any]]]:
     """What came of it, and the messages that were posted."""
-    egress = ToldEgress(replies or [OK])
+    egress = ScriptedEgress(replies or [OK])
     sent = send(SlackSender(egress, PAGES, StillClock()), message)
     assert {(address, *headers.items()) for address, _, headers in egress.posts} == {
         (SLACK, ("content-type", "application/json"))
@@ -58,16 +58,16 @@ def texts(body: dict[str, Any]) -> list[str]:
 
 def test_one_alert() -> None:
     body = posted(make_message(Target.SLACK, [alert()]))
-    said = "ES traded at 6912.5, above the initial balance (IBH 6912.25). · 16:04:00 CET"
+    text = "ES traded at 6912.5, above the initial balance (IBH 6912.25). · 16:04:00 CET"
     assert [block["type"] for block in body["blocks"]] == ["header", "section", "context"]
     assert texts(body) == [
         "■ CRITICAL · ES Breakout above initial balance (ib-break-up)",
-        said,
+        text,
         f"Educational context, not advice. <{URL}|All alerts>",
     ]
     assert (
         body["text"]
-        == f"■ CRITICAL · ES Breakout above initial balance (ib-break-up): {said}\nEducational context, not advice."
+        == f"■ CRITICAL · ES Breakout above initial balance (ib-break-up): {text}\nEducational context, not advice."
     )
 
 
@@ -214,11 +214,11 @@ def test_the_second_message_may_fail_for_a_reason_of_its_own() -> None:
         reply(400, b"invalid_blocks"),
         reply(None, code="connect_timeout"),
     )
-    gone, _ = tried(
+    result, _ = tried(
         make_message(Target.SLACK, many(3)), reply(400, b"invalid_blocks"), reply(404, b"no_service")
     )
     assert (later.verdict, later.code) == (Verdict.LATER, "connect_timeout")
-    assert (gone.verdict, gone.code) == (Verdict.GONE, "gone")
+    assert (result.verdict, result.code) == (Verdict.GONE, "gone")
 
 
 def test_after_a_slow_answer_the_text_waits_for_the_next_try() -> None:
@@ -235,7 +235,7 @@ def test_after_a_slow_answer_the_text_waits_for_the_next_try() -> None:
      SLACK.replace("https", "http"), SLACK.replace("/services", "/triggers"), SLACK + "@evil.example"],
 )  # fmt: skip
 def test_nothing_is_sent_but_to_slack(address: str) -> None:
-    egress = ToldEgress([OK])
+    egress = ScriptedEgress([OK])
     sent = send(SlackSender(egress, PAGES, StillClock()), make_message(Target.SLACK, [alert()]), address)
     assert egress.posts == []
     assert (sent.verdict, sent.code) == (Verdict.GONE, "endpoint_invalid")

@@ -97,7 +97,7 @@ class MemoryOutbox:
         return 0
 
 
-class Told:
+class ScriptedDeliverer:
     """A deliverer that says what it is told to, and else what addresses say of themselves."""
 
     running, admitted = True, ()
@@ -126,7 +126,7 @@ class Told:
 class Harness:
     store: MemoryStore = field(default_factory=MemoryStore)
     outbox: MemoryOutbox = field(default_factory=MemoryOutbox)
-    deliverer: Told = field(default_factory=Told)
+    deliverer: ScriptedDeliverer = field(default_factory=ScriptedDeliverer)
     encryptor: Encryptor = field(default_factory=lambda: Encryptor(b"a secret of the tests", "subscriptions"))
 
     @property
@@ -296,9 +296,11 @@ def test_three_replaced_secrets_sign_at_most_each_for_as_long_as_was_chosen(harn
     newest = [harness.subscriptions.rotate(ANN, made.id, NOW_NS + number) for number in range(1, 5)]
     harness.subscriptions.test(ANN, made.id, NOW_NS + 10)
     assert harness.deliverer.sent[-1][1] == newest[::-1]
-    gone = harness.subscriptions.rotate(ANN, made.id, NOW_NS + 20, 0)  # the one before was seen by somebody
+    replaced = harness.subscriptions.rotate(
+        ANN, made.id, NOW_NS + 20, 0
+    )  # the one before was seen by somebody
     harness.subscriptions.test(ANN, made.id, NOW_NS + 21)
-    assert harness.deliverer.sent[-1][1] == [gone, *newest[-2::-1][:3]]
+    assert harness.deliverer.sent[-1][1] == [replaced, *newest[-2::-1][:3]]
 
 
 def test_no_secret_signs_on_for_more_than_a_week(harness: Harness) -> None:

@@ -41,16 +41,16 @@ def test_the_headers_are_those_that_are_sent() -> None:
     [("HTTPS endpoint", [Target.HTTPS]), ("Slack, Discord", [Target.SLACK, Target.DISCORD])],
 )
 def test_the_pauses_are_those_of_the_schedule(row: str, targets: list[Target]) -> None:
-    (said,) = re.findall(rf"^\| {row} \| at once, then after ([^|:]+)", PAGE, re.MULTILINE)
-    pauses = [int(count) * UNITS[unit] for count, unit in re.findall(r"(\d+) (s|min|h)\b", said)]
+    (documented,) = re.findall(rf"^\| {row} \| at once, then after ([^|:]+)", PAGE, re.MULTILINE)
+    pauses = [int(count) * UNITS[unit] for count, unit in re.findall(r"(\d+) (s|min|h)\b", documented)]
     assert [list(PAUSES_NS[target]) for target in targets] == [pauses] * len(targets)
 
 
 def test_the_words_that_switch_a_slack_webhook_off_are_all_there() -> None:
-    (said,) = re.findall(
+    (documented,) = re.findall(
         r"^These Slack responses disable the webhook:(.*?)\n\n", PAGE, re.MULTILINE | re.DOTALL
     )
-    assert set(re.findall(r"`(\w+)`", said)) == GONE
+    assert set(re.findall(r"`(\w+)`", documented)) == GONE
 
 
 def test_the_marks_of_severities_are_those_of_the_messages() -> None:

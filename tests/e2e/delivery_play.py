@@ -83,7 +83,7 @@ def receive(folder: Path) -> None:
 
 def faults(alerts: int, received: Sequence[dict[str, Any]], killed_s: Sequence[float]) -> Iterator[str]:
     """What is not as it has to be, a line each."""
-    told: dict[int, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    message_ids: dict[int, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     numbers: dict[int, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     arrived: dict[int, set[str]] = defaultdict(set)
     bodies: dict[str, set[str]] = defaultdict(set)
@@ -91,7 +91,7 @@ def faults(alerts: int, received: Sequence[dict[str, Any]], killed_s: Sequence[f
     for line in received:
         bodies[line["id"]].add(line["body"])
         for key, number in zip(line["alerts"], line["numbers"], strict=True):
-            told[line["to"]][key].add(line["id"])
+            message_ids[line["to"]][key].add(line["id"])
             numbers[line["to"]][key].add(number)
         if line["id"] in taken_s and not _killed_after(taken_s[line["id"]], killed_s):
             yield f"{line['id']} came again though nobody was killed"
@@ -104,7 +104,9 @@ def faults(alerts: int, received: Sequence[dict[str, Any]], killed_s: Sequence[f
         missing = {row.key for row in wanted} ^ arrived[to]
         if missing:
             yield f"endpoint {to}: {len(missing)} alerts lost, or not for it: {sorted(missing)[:3]}"
-        yield from (f"endpoint {to}: {key} came under {ids}" for key, ids in told[to].items() if len(ids) > 1)
+        yield from (
+            f"endpoint {to}: {key} came under {ids}" for key, ids in message_ids[to].items() if len(ids) > 1
+        )
         yield from _gaps(to, wanted, numbers[to])
 
 

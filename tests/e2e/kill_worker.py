@@ -189,7 +189,7 @@ class Campaign:
 
     def undisturbed(self, scene: Scene) -> None:
         """Play a scene once without a kill: what is expected, and how long it takes."""
-        folder = self._stage(scene, "undisturbed")
+        folder = self._scene_folder(scene, "undisturbed")
         began_s = time.monotonic()
         Worker(lambda: perform(folder, scene, BATCHES[0], self.shown), folder / "said").finish()
         self.expected[scene.name] = _found(folder), time.monotonic() - began_s
@@ -199,7 +199,7 @@ class Campaign:
         self.rounds += 1
         # another one each time the same scene comes round
         batch = BATCHES[(self.rounds + self.rounds // len(BATCHES)) % len(BATCHES)]
-        folder = self._stage(scene, f"round-{self.rounds}")
+        folder = self._scene_folder(scene, f"round-{self.rounds}")
         killed, began_s = 0, time.monotonic()
         while True:
             self.shown.clear()
@@ -220,7 +220,7 @@ class Campaign:
         if len(self.wrong) == known:
             shutil.rmtree(folder)
 
-    def _stage(self, scene: Scene, name: str) -> Path:
+    def _scene_folder(self, scene: Scene, name: str) -> Path:
         folder = self.folder / f"{scene.name}-{name}"
         if scene.start is not None:
             shutil.copytree(scene.start, folder)

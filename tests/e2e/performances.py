@@ -77,8 +77,10 @@ def _recorded(
     readings = readings_of(
         FileLibrary(), reference.universe, paths, ReadOptions(contract=contract if one else None)
     )
-    kept = [MemoryRecording(reading.source, list(reading.batches()), reading.path) for reading in readings]
-    return Piece(name, reference.universe.contract(contract), kept)
+    recordings = [
+        MemoryRecording(reading.source, list(reading.batches()), reading.path) for reading in readings
+    ]
+    return Piece(name, reference.universe.contract(contract), recordings)
 
 
 def invented(reference: Reference) -> Piece:
@@ -210,7 +212,7 @@ def perform(folder: Path, played: Sequence[Piece], batch_rows: int, step_ns: int
 
         # one time of asking, after all of it: an answer that nothing has changed is kept for a second of any clock
         now_ns = {
-            piece.contract.root: int(piece.readings[-1].kept[-1].rows["ts_event"][-1]) for piece in played
+            piece.contract.root: int(piece.readings[-1].stored[-1].rows["ts_event"][-1]) for piece in played
         }
 
         async def ask(contract: Contract) -> None:

@@ -68,7 +68,7 @@ class Harness:
         rows = [event.rows["price"].tolist() for event in self.events if isinstance(event, Trades)]
         return [price / 1e9 for some in rows for price in some]
 
-    def told(self) -> list[str]:
+    def statuses(self) -> list[str]:
         return [event.code for event in self.events if isinstance(event, Status)]
 
 
@@ -78,19 +78,19 @@ def test_a_growing_file_is_pushed_and_an_end_is_a_clean_one(tmp_path: Path) -> N
         harness = Harness(tmp_path / "agent", service)
         with harness.run() as agent:
             until(lambda: harness.prices() == [6000.0, 6000.25, 6000.5])
-            until(lambda: harness.told()[-1:] == ["subscribed"])
+            until(lambda: harness.statuses()[-1:] == ["subscribed"])
             add(harness.file, ticks(6000.75, ago_s=300))
             until(lambda: harness.prices()[-1] == 6000.75)
             second = outcry("agent", "--config", str(harness.config), OUTCRY_KEY=harness.key)
             assert (second.returncode, second.stderr.count("\n")) == (1, 1)
             assert "Another agent already uses" in second.stderr
             agent.send_signal(signal.SIGTERM)
-            _, said = agent.communicate(timeout=60)
+            _, output = agent.communicate(timeout=60)
         assert agent.returncode == 0
-        assert harness.told()[-1] == "agent_stopped"
-        lines = [json.loads(line) for line in said.splitlines()]
+        assert harness.statuses()[-1] == "agent_stopped"
+        lines = [json.loads(line) for line in output.splitlines()]
         assert [line["phase"] for line in lines if "contract" in line] == ["catching_up", "live", "stopped"]
-        assert harness.key not in said
+        assert harness.key not in output
         known = len(harness.prices())
         add(harness.file, ticks(6001.0, 6001.25, ago_s=200))
         with harness.run() as agent:
@@ -110,11 +110,11 @@ def test_a_service_that_is_away_is_waited_for(tmp_path: Path) -> None:
         address = service.url
     with harness.run() as agent:
         assert agent.stderr is not None
-        said: list[str] = []
+        output: list[str] = []
         for line in agent.stderr:
             event = json.loads(line)
-            said.append(event.get("phase", event["event"]))
-            if {"live", "push_rejected"} <= set(said):
+            output.append(event.get("phase", event["event"]))
+            if {"live", "push_rejected"} <= set(output):
                 break
         add(harness.file, ticks(6000.75, ago_s=300))
         with serving(tmp_path / "data", port=int(address.rpartition(":")[2])) as later:

@@ -141,11 +141,15 @@ def test_a_killed_import_loses_nothing_reported_and_can_be_run_again(shared: Pat
         time.sleep(0.5 + chance.random() * 1.2)
         process.kill()
         reported, _ = process.communicate()
-        told = [line.split("\t") for line in reported.splitlines()[1:] if line.count("\t") == 10]
-        if (data / "outcry.sqlite3").exists() and told:
-            kept = state(data)
-            for date, kind, contract, *_ in told:
-                assert any(f"'{contract}', '{date}', '{kind}'" in row for row in kept), (date, kind, contract)
+        rows = [line.split("\t") for line in reported.splitlines()[1:] if line.count("\t") == 10]
+        if (data / "outcry.sqlite3").exists() and rows:
+            stored = state(data)
+            for date, kind, contract, *_ in rows:
+                assert any(f"'{contract}', '{date}', '{kind}'" in row for row in stored), (
+                    date,
+                    kind,
+                    contract,
+                )
         assert outcry(data, "import", folder).returncode == 0
         assert state(data) == state(whole)
         assert "No faults found." in outcry(data, "doctor").stdout

@@ -66,9 +66,9 @@ class Harness:
             self.number, self.secret = made.id, made.secret
 
     @property
-    def said(self) -> Path:
+    def log_path(self) -> Path:
         """Where the service's log goes."""
-        return self.folder.with_name("said")
+        return self.folder.with_name("service.log")
 
     def environment(self) -> dict[str, str]:
         given = self.settings
@@ -83,15 +83,13 @@ class Harness:
         return f"http://127.0.0.1:{self.settings.port}"
 
     def start(self) -> None:
-        with self.said.open("ab") as said:
-            self.service = subprocess.Popen(
-                [OUTCRY, "serve"], env=self.environment(), stdout=said, stderr=said
-            )
+        with self.log_path.open("ab") as log:
+            self.service = subprocess.Popen([OUTCRY, "serve"], env=self.environment(), stdout=log, stderr=log)
         until(self._answers, "the service answers")
 
     def _answers(self) -> bool:
         assert self.service is not None
-        assert self.service.poll() is None, self.said.read_text()[-3000:]
+        assert self.service.poll() is None, self.log_path.read_text()[-3000:]
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.settings.port)) == 0
 
@@ -182,7 +180,7 @@ def test_alerts_of_a_feed_arrive_signed_and_no_secret_is_left_anywhere(
     assert harness.secret[-4:] in shown
     harness.end(signal.SIGTERM)
     left = {path: path.read_bytes() for path in harness.folder.rglob("*") if path.is_file()}
-    left |= {Path("log"): harness.said.read_bytes(), Path("pages"): shown.encode()}
+    left |= {Path("log"): harness.log_path.read_bytes(), Path("pages"): shown.encode()}
     assert any(fired[0].encode() in octets for octets in left.values())
     base64_text = harness.secret.removeprefix("whsec_")
     planted = (TOKEN.encode(), base64_text.encode(), base64.b64decode(base64_text))
@@ -237,7 +235,7 @@ def test_what_was_answered_while_nothing_can_be_written_is_sent_once(harness: Ha
     harness.fire(1)
     until(lambda: len(harness.receipts()) == 1, "it is on its way")
     with written(harness):
-        until(lambda: b"outbox_unwritable" in harness.said.read_bytes(), "the log says so")
+        until(lambda: b"outbox_unwritable" in harness.log_path.read_bytes(), "the log says so")
         harness.sink.manner = Manner.WELL
     until(lambda: harness.outcomes() == ["delivered"], "it is recorded")
     harness.fire(2)

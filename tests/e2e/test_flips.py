@@ -153,8 +153,8 @@ def campaign(whole: Path, folder: Path, kind: str, flips: int, capsys: pytest.Ca
         shutil.copytree(whole, data)
         where = flip(data, kind, chance)
         status = doctor(data=str(data))
-        said = capsys.readouterr().out
-        assert ("fault\t" in said) == (status == 1), where
+        output = capsys.readouterr().out
+        assert ("fault\t" in output) == (status == 1), where
         noticed += status
         if status and number % 4:  # what a start makes of reported damage: looked at now and then
             shutil.rmtree(data)

@@ -78,7 +78,7 @@ def test_an_account_made_with_a_key_is_let_in_by_a_link(installation: Installati
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "said"),
+    ("arguments", "status", "expected"),
     [
         (("invite", "ann"), 2, "Invalid email address 'ann'"),
         (("reset", "nobody@example.com"), 1, "No account for 'nobody@example.com'"),
@@ -86,12 +86,12 @@ def test_an_account_made_with_a_key_is_let_in_by_a_link(installation: Installati
     ],
 )
 def test_what_cannot_be_done_is_one_line(
-    tmp_path: Path, arguments: tuple[str, ...], status: int, said: str
+    tmp_path: Path, arguments: tuple[str, ...], status: int, expected: str
 ) -> None:
     done = outcry(tmp_path, "users", *arguments)
     assert (done.returncode, done.stdout) == (status, "")
     assert done.stderr.startswith("outcry: ")
-    assert said in done.stderr
+    assert expected in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -112,7 +112,7 @@ def test_what_one_process_ends_ends_in_another_within_a_second(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "expected"),
     [
         ({"smtp_url": "smtp://u:hidden@h:1"}, "smtp_url needs mail_from"),
         (
@@ -133,9 +133,9 @@ def test_what_one_process_ends_ends_in_another_within_a_second(
     ],
 )
 def test_settings_that_are_of_no_use_alone_are_refused_without_their_secret(
-    tmp_path: Path, given: dict[str, str], said: str
+    tmp_path: Path, given: dict[str, str], expected: str
 ) -> None:
-    with pytest.raises(BadSettings, match=said) as refused:
+    with pytest.raises(BadSettings, match=expected) as refused:
         read_settings({f"OUTCRY_{name.upper()}": value for name, value in given.items()}, data=str(tmp_path))
     assert "hidden" not in str(refused.value)
 

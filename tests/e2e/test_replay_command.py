@@ -165,7 +165,7 @@ def test_from_another_machine_with_a_key_made_for_it(shared: Path, tmp_path: Pat
         assert outcry(*played, OUTCRY_KEY=key, **here).returncode == 0
         assert set(service.got) == {(0, "replay", ESZ)}
         read = service.installation.keys.create("ann@example.com", "free", 0)
-        for key, arguments, said in (
+        for key, arguments, expected in (
             (read, (), "This API key can only read."),
             ("outcry_x", (), "unauthorized"),
             ("", (), "Set OUTCRY_KEY"),
@@ -173,14 +173,14 @@ def test_from_another_machine_with_a_key_made_for_it(shared: Path, tmp_path: Pat
         ):
             refused = outcry(*played, *arguments, OUTCRY_KEY=key, **here)
             assert (refused.returncode, refused.stdout) == (1, "")
-            assert said in refused.stderr
+            assert expected in refused.stderr
             assert len(refused.stderr.splitlines()) == 1
         assert not (tmp_path / "here").exists()
 
 
-@pytest.mark.parametrize(("told", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("stop_signal", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_replay_that_is_interrupted_says_goodbye(
-    shared: Path, tmp_path: Path, told: signal.Signals, status: int
+    shared: Path, tmp_path: Path, stop_signal: signal.Signals, status: int
 ) -> None:
     """At 600 times the speed a minute's bar comes every tenth of a second."""
     with serving(tmp_path) as service:
@@ -195,7 +195,7 @@ def test_a_replay_that_is_interrupted_says_goodbye(
                     assert time.monotonic() < deadline
                     assert process.poll() is None
                     time.sleep(0.05)
-                process.send_signal(told)
+                process.send_signal(stop_signal)
                 stdout, stderr = process.communicate(timeout=60)
             finally:
                 process.kill()
@@ -208,7 +208,7 @@ def test_a_replay_that_is_interrupted_says_goodbye(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "said"),
+    ("arguments", "status", "expected"),
     [
         ((), 2, "Name at least one file or folder"),
         (("x.csv", "--speed", "-1"), 2, "--speed"),
@@ -224,7 +224,7 @@ def test_a_replay_that_is_interrupted_says_goodbye(
     ],
 )
 def test_what_a_person_can_mend_is_one_line(
-    shared: Path, tmp_path: Path, arguments: tuple[str, ...], status: int, said: str
+    shared: Path, tmp_path: Path, arguments: tuple[str, ...], status: int, expected: str
 ) -> None:
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "day.zip").write_bytes((shared / DAY).read_bytes())
@@ -233,6 +233,6 @@ def test_what_a_person_can_mend_is_one_line(
         call = command("replay", *arguments, "--data", str(tmp_path / "data"))
         done = subprocess.run(**call, cwd=tmp_path, capture_output=True, timeout=120, check=False)
         assert (done.returncode, done.stdout) == (status, "")
-        assert said in done.stderr
+        assert expected in done.stderr
         assert len(done.stderr.splitlines()) == 1
         assert not [row for row in installation.keys.list() if row.revoked_ns is None]

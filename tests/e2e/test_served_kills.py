@@ -39,15 +39,15 @@ class Played:
         self.service = self.serve()
 
     def serve(self) -> subprocess.Popen[bytes]:
-        with (self.folder / "said").open("ab") as said:
+        with (self.folder / "service.log").open("ab") as log:
             return subprocess.Popen(
-                [OUTCRY, "serve", "--port", str(self.port)], env=self.environment, stdout=said, stderr=said
+                [OUTCRY, "serve", "--port", str(self.port)], env=self.environment, stdout=log, stderr=log
             )
 
     def ready(self) -> None:
         deadline_s = time.monotonic() + 90
         while time.monotonic() < deadline_s:
-            assert self.service.poll() is None, (self.folder / "said").read_text()[-3000:]
+            assert self.service.poll() is None, (self.folder / "service.log").read_text()[-3000:]
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     return
@@ -95,9 +95,9 @@ def played(folder: Path, files: Path, kills: int, chance: random.Random) -> tupl
                 if replay.poll() is None:
                     harness.kill()
                     killed += 1
-            said, _ = replay.communicate(timeout=120)
-            assert replay.returncode == 0, said + (harness.folder / "said").read_text()[-3000:]
-            assert said.startswith(
+            output, _ = replay.communicate(timeout=120)
+            assert replay.returncode == 0, output + (harness.folder / "service.log").read_text()[-3000:]
+            assert output.startswith(
                 "Played 4,205 rows of ESZ2013, 2013-10-06T22:00:00Z to 2013-10-09T23:59:00Z"
             )
         harness.stop()

@@ -93,8 +93,10 @@ class RedirectingPeer:
             await writer.drain()
             return
         if not websocket:
-            kept = [line for line in head.split(b"\r\n")[:-2] if not line.lower().startswith(b"connection:")]
-            head = b"\r\n".join((*kept, b"Connection: close", b"", b""))
+            headers = [
+                line for line in head.split(b"\r\n")[:-2] if not line.lower().startswith(b"connection:")
+            ]
+            head = b"\r\n".join((*headers, b"Connection: close", b"", b""))
         there, back = await asyncio.open_connection("127.0.0.1", port)
         back.write(head)
         with contextlib.closing(back):

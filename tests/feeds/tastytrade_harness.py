@@ -177,8 +177,8 @@ async def answers(routes: dict[str, web.Response]) -> tuple[web.AppRunner, str]:
     app = web.Application()
 
     async def answer(request: web.Request) -> web.Response:
-        told = routes[request.path]
-        return web.Response(status=told.status, body=told.body, headers=told.headers)
+        answer = routes[request.path]
+        return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
 
     app.router.add_route("*", "/{path:.*}", answer)
     runner = web.AppRunner(app, handle_signals=False, access_log=None)

@@ -672,14 +672,14 @@ def test_a_secret_is_nowhere(universe: Universe, caplog: pytest.LogCaptureFixtur
             await until(lambda: reading.problem is not None, "lost")
             refused = harness.read(ES, NOW_NS - 39 * HOUR)
             await until(lambda: refused.problem is not None, "refused")
-            for said in (
+            for message in (
                 repr(harness.feed),
                 str(reading.problem),
                 str(refused.problem),
                 repr(refused.problem),
             ):
-                assert KEY not in said
-                assert KEY[-5:] not in said
+                assert KEY not in message
+                assert KEY[-5:] not in message
 
     with caplog.at_level(logging.DEBUG):
         run(work())

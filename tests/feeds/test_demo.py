@@ -53,15 +53,15 @@ def write(store: SqlStore, reference: Reference, past: Past, *contracts: Contrac
 def test_every_session_is_kept_whole(store: SqlStore, reference: Reference, past: Past) -> None:
     """Twenty regular sessions and twenty nights of ES, twenty regular ones of hogs, which have no nights."""
     assert write(store, reference, past, ES, HE) == Written(60, ())
-    kept = store.sessions([0], "ES")
-    assert len(kept) == 40
+    stored = store.sessions([0], "ES")
+    assert len(stored) == 40
     assert len(store.sessions([0], "HE")) == 20
-    assert {(row.source, row.quality, row.complete, row.off_tick) for row in kept} == {
+    assert {(row.source, row.quality, row.complete, row.off_tick) for row in stored} == {
         ("simulator", Quality.TICKS, True, 0)
     }
-    assert {row.kind for row in kept} == {SessionKind.RTH, SessionKind.ETH}
+    assert {row.kind for row in stored} == {SessionKind.RTH, SessionKind.ETH}
     assert store.all_recordings() == []
-    for row, (session, trades) in zip(kept, past(ES), strict=True):
+    for row, (session, trades) in zip(stored, past(ES), strict=True):
         assert (row.open_ns, row.close_ns, row.trade_date) == (
             session.open_ns, session.close_ns, session.trade_date
         )  # fmt: skip
@@ -84,9 +84,9 @@ def test_it_is_one_change_of_the_store_and_can_be_repeated(
     before = store.revision()
     write(store, reference, past, ES, HE)
     assert store.revision() == before + 1
-    kept = store.sessions([0], "ES")
+    stored = store.sessions([0], "ES")
     write(store, reference, past, ES, HE)
-    assert store.sessions([0], "ES") == kept
+    assert store.sessions([0], "ES") == stored
 
 
 def test_what_was_recorded_is_left_alone(store: SqlStore, reference: Reference, past: Past) -> None:

@@ -383,9 +383,9 @@ def test_trades_go_before_bars_of_the_same_time() -> None:
     ticks = Made((ES, trades((OPEN + 90 * SECOND, 7.0, 1), (OPEN + 130 * SECOND, 8.0, 1))))
     events = replayed(file, ticks)
     assert events[0] == CaughtUp(OPEN, Quality.BARS_1M)
-    said = [(e.rows["price" if isinstance(e, Trades) else "close"] / 1e9).tolist() for e in events
+    prices = [(e.rows["price" if isinstance(e, Trades) else "close"] / 1e9).tolist() for e in events
             if isinstance(e, Trades | Bars)]  # fmt: skip
-    assert [price for part in said for price in part] == [0.0, 7.0, 8.0, 3.0]
+    assert [price for part in prices for price in part] == [0.0, 7.0, 8.0, 3.0]
 
 
 # -- what cannot be replayed

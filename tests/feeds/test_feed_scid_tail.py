@@ -191,16 +191,16 @@ def test_what_is_added_before_the_cursor_is_not_sent(path, universe) -> None:
     asyncio.run(work())
 
 
-@pytest.mark.parametrize(("since", "told"), [
+@pytest.mark.parametrize(("since", "gap_end_ns"), [
     (0, None), (START - 5 * MINUTE, None), (START - 5 * MINUTE - 1, START), (START + 5, None)
 ])  # fmt: skip
-def test_time_before_the_first_record_is_a_gap(path, universe, since, told) -> None:
+def test_time_before_the_first_record_is_a_gap(path, universe, since, gap_end_ns) -> None:
     """Asked from more than five minutes before its first record."""
     path.write_bytes(HEAD + ticks(4755.25, 4755.5))
 
     async def work() -> None:
         gaps = [event for event in await follow(path, universe, since).until_beat() if isinstance(event, Gap)]
-        assert gaps == ([Gap(since, told, "not_recorded")] if told else [])
+        assert gaps == ([Gap(since, gap_end_ns, "not_recorded")] if gap_end_ns else [])
         path.write_bytes(HEAD)  # nothing at all, up to the clock's time
         clock = Stopped(START + 6 * MINUTE)
         first = (await follow(path, universe, START, clock).until_beat())[0]

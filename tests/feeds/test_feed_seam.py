@@ -80,7 +80,7 @@ async def everything(vendor: Vendor, **options: object) -> list[Event]:
     return [event async for event in stream]
 
 
-def said(events: list[Event]) -> list[object]:
+def summary(events: list[Event]) -> list[object]:
     """Times of rows, negative for history; other events as they are."""
     found: list[object] = []
     for event in events:
@@ -100,7 +100,7 @@ def test_history_and_live_overlap_on_both_sides_of_the_cut() -> None:
     async def work() -> None:
         vendor = Vendor(batch(50, 80, 95), batch(99, 100, 110))
         vendor.put(STANDS, batch(90, 95, 99), batch(99, 100, 105), batch(110, 120), None)
-        assert said(await everything(vendor)) == [
+        assert summary(await everything(vendor)) == [
             -50, -80, -95, -99, CaughtUp(CUT, Quality.TICKS), STANDS, 100, 105, 110, 120,
         ]  # fmt: skip
         steps = [step for step in vendor.done if step != "unsubscribed"]
@@ -115,7 +115,7 @@ def test_trades_alike_are_kept_as_often_as_they_were_made() -> None:
     async def work() -> None:
         vendor = Vendor(batch(99, 99, 99, 100, 100))
         vendor.put(STANDS, batch(99, 99, 99), batch(100), batch(100), None)
-        times = [row for row in said(await everything(vendor)) if isinstance(row, int)]
+        times = [row for row in summary(await everything(vendor)) if isinstance(row, int)]
         assert times == [-99, -99, -99, 100, 100]
 
     run(work)
@@ -127,7 +127,7 @@ def test_rows_out_of_order_go_to_their_side_of_the_cut() -> None:
     async def work() -> None:
         vendor = Vendor(batch(97, 50), batch(98, 40))
         vendor.put(STANDS, batch(103, 101), batch(98, 102), batch(98), None)
-        assert said(await everything(vendor)) == [
+        assert summary(await everything(vendor)) == [
             -97, -50, -98, -40, CaughtUp(CUT, Quality.TICKS), STANDS, 103, 101, 102,
         ]  # fmt: skip
 
@@ -146,12 +146,12 @@ def test_live_rows_that_come_while_history_is_fetched_wait_for_it() -> None:
         vendor.put(STANDS)
         stream = join_history_and_live(vendor.history, vendor.live(), vendor.cut)
         first = [await anext(stream) for _ in range(11)]
-        assert said(first) == [
+        assert summary(first) == [
             -10, -20, -30, CaughtUp(CUT, Quality.TICKS), STANDS,
             103, Heartbeat(8), 103, Heartbeat(8), 103, Heartbeat(8),
         ]  # fmt: skip
         vendor.put(batch(200), Heartbeat(9), Heartbeat(10))  # from here on, as they come
-        assert said([await anext(stream) for _ in range(3)]) == [200, Heartbeat(9), Heartbeat(10)]
+        assert summary([await anext(stream) for _ in range(3)]) == [200, Heartbeat(9), Heartbeat(10)]
         await stream.aclose()
         assert vendor.done[-1] == "unsubscribed"
 
@@ -165,7 +165,7 @@ def test_history_waits_for_the_subscription() -> None:
         await asyncio.sleep(0.02)
         assert vendor.done == ["subscribed"]
         vendor.put(STANDS)
-        assert said([await first]) == [-10]
+        assert summary([await first]) == [-10]
 
     run(work)
 
@@ -174,7 +174,7 @@ def test_a_page_without_a_row_before_the_cut_is_not_sent() -> None:
     async def work() -> None:
         vendor = Vendor(batch(100), batch(5))
         vendor.put(STANDS, batch(99), None)
-        assert said(await everything(vendor)) == [-5, CaughtUp(CUT, Quality.TICKS), STANDS]
+        assert summary(await everything(vendor)) == [-5, CaughtUp(CUT, Quality.TICKS), STANDS]
 
     run(work)
 
@@ -190,7 +190,7 @@ def test_bars_as_history() -> None:
         events = [event async for event in stream]
         assert isinstance(events[0], Bars)
         assert (events[0].backfill, events[0].rows["volume"].tolist()) == (True, [10])
-        assert said(events[1:]) == [CaughtUp(MINUTE, Quality.BARS_1M), STANDS, MINUTE]
+        assert summary(events[1:]) == [CaughtUp(MINUTE, Quality.BARS_1M), STANDS, MINUTE]
         vendor.put(STANDS, None)
         with pytest.raises(ValueError, match="between two bars"):
             await everything(vendor, quality=Quality.BARS_1M)
@@ -247,7 +247,7 @@ def test_a_link_that_breaks_later_first_gives_what_came() -> None:
         stream = join_history_and_live(vendor.history, vendor.live(), vendor.cut)
         events = [await anext(stream) for _ in range(3)]
         vendor.put(batch(101), FeedLost("broken"))
-        assert said([*events, await anext(stream)]) == [-10, CaughtUp(CUT, Quality.TICKS), STANDS, 101]
+        assert summary([*events, await anext(stream)]) == [-10, CaughtUp(CUT, Quality.TICKS), STANDS, 101]
         with pytest.raises(FeedLost, match="broken"):
             await anext(stream)
 

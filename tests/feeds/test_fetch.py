@@ -104,13 +104,13 @@ def test_what_is_fetched_is_what_was_traded_and_is_not_paid_for_twice(
         assert sorted((row.trade_date, row.complete, row.quality) for row in rows) == [
             (day, True, Quality.TICKS) for day in (WEDNESDAY, THURSDAY)
         ]
-        kept = [
+        found = [
             chunk
             for row in sorted(installation.store.all_recordings(), key=lambda one: one.trade_date)
             for chunk in installation.tape.read(row.file, row.quality)
         ]
     names = ["ts_event", "price", "size", "side", "sequence"]
-    assert np.concatenate(kept)[names].tolist() == tape()[names].tolist()
+    assert np.concatenate(found)[names].tolist() == tape()[names].tolist()
     again = fetch(vendor, tmp_path, "--yes", "--owner", "ann@example.com")
     assert again.returncode == 0, again.stderr
     assert "Nothing to download" in again.stderr

@@ -61,23 +61,23 @@ def test_a_price_that_cannot_be(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [HUGE, Decimal(HUGE), "0.5", 2**31, 10**4000, float("inf"), float("nan"), "x", True]
+    "lots", [HUGE, Decimal(HUGE), "0.5", 2**31, 10**4000, float("inf"), float("nan"), "x", True]
 )
-def test_lots_that_cannot_be(told: Any) -> None:
+def test_lots_that_cannot_be(lots: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
-        number_parsing.parse_lots(told)
+        number_parsing.parse_lots(lots)
 
 
 def test_prices_and_lots_that_can() -> None:
-    for told, e9 in (
+    for sent, e9 in (
         ("0.0067315000000000005", 6_731_500),
         (5e-07, 500),
         (-37.63, -37_630_000_000),
         (7, 7 * 10**9),
     ):
-        assert number_parsing.parse_price_e9(told) == e9
-    for told, number in ((2.0, 2), ("3", 3), (Decimal("1E3"), 1000), (-1, -1)):
-        assert number_parsing.parse_lots(told) == number
+        assert number_parsing.parse_price_e9(sent) == e9
+    for sent, number in ((2.0, 2), ("3", 3), (Decimal("1E3"), 1000), (-1, -1)):
+        assert number_parsing.parse_lots(sent) == number
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,12 @@ def test_tradovate(step: str, size: str) -> None:
 
 
 def test_tastytrade() -> None:
-    told = {"index": 5, "time": 1_795_014_000_000, "price": Decimal("6700.25"), "size": 3}
-    assert events.read_sale(told, Decimal(1)).trade
+    sale = {"index": 5, "time": 1_795_014_000_000, "price": Decimal("6700.25"), "size": 3}
+    assert events.read_sale(sale, Decimal(1)).trade
     for name in ("price", "size"):
         for number in (HUGE, Decimal(HUGE)):
-            assert not events.read_sale(told | {name: number}, Decimal(100)).trade
-    refused(lambda: events.read_sale(told | {"index": Decimal(HUGE)}, Decimal(1)))
+            assert not events.read_sale(sale | {name: number}, Decimal(100)).trade
+    refused(lambda: events.read_sale(sale | {"index": Decimal(HUGE)}, Decimal(1)))
     product = load_reference().universe.products["ES"]
     for tick in (HUGE, "1E-999980", Decimal("1E-999980")):
         future = read_future({"tick-size": tick}, ES, product)
@@ -140,16 +140,16 @@ def test_tastytrade() -> None:
 @pytest.mark.parametrize(("price", "size"), [(HUGE, "1"), ("1", HUGE), ("1", "1E300"), ("1E300", "1")])
 def test_interactive_brokers(price: str, size: str) -> None:
     """What cannot be read is told to the session, which ends with `protocol`."""
-    told: list[str] = []
+    calls: list[str] = []
     listener: Any = SimpleNamespace(
-        on_bytes=None, on_batch_end=None, on_unreadable=lambda: told.append("unreadable"),
-        on_trade=lambda *_: told.append("traded"), on_reply=lambda *_, **__: told.append("answered"),
+        on_bytes=None, on_batch_end=None, on_unreadable=lambda: calls.append("unreadable"),
+        on_trade=lambda *_: calls.append("traded"), on_reply=lambda *_, **__: calls.append("answered"),
     )  # fmt: skip
     receiver = _Receiver(listener)
     decoder = _StrictDecoder(receiver, listener)
     decoder.serverVersion = 176
     decoder.interpret(["99", "5", "2", "1795014000", price, size, "0", "CME", ""])
-    assert told == ["unreadable"]
+    assert calls == ["unreadable"]
     contract = SimpleNamespace(multiplier=HUGE, conId=1, symbol="ES", exchange="CME", tradingClass="ES")
     details = SimpleNamespace(
         contract=contract, contractMonth="202612", priceMagnifier=1, tradingHours="", timeZoneId=""

@@ -178,8 +178,8 @@ def test_trades_that_arrive_slowly_are_requested_again() -> None:
         (bars,) = reader.of(Bars)
         barred = tuple(bars.rows["ts_event"].tolist())
         harness.peer.hurried = (0, 0)
-        for other, told_of in ((feed, ()), (harness.feed(client_id="42"), barred)):
-            again = harness.open(other, ES, NOW - 2 * SECOND, told_of)
+        for other, reported in ((feed, ()), (harness.feed(client_id="42"), barred)):
+            again = harness.open(other, ES, NOW - 2 * SECOND, reported)
             await harness.until(lambda again=again: _replaced(again) == len(barred), "trades for all bars")
 
     run(work)

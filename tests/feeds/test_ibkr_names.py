@@ -116,8 +116,8 @@ def test_history_requests_are_limited_to_sixty_in_ten_minutes(monkeypatch: pytes
 
 def test_messages_are_errors_a_person_can_act_on() -> None:
     """The one number for all of history's faults is told apart by its text."""
-    said = error_codes.read_error(162, "HMDS query returned no data: ESZ6@CME Trades")
-    assert said is error_codes.ReplyKind.NO_DATA
+    problem = error_codes.read_error(162, "HMDS query returned no data: ESZ6@CME Trades")
+    assert problem is error_codes.ReplyKind.NO_DATA
     for code, text, kind in (
         (162, "API historical data query pacing violation", "rate_limited"),
         (162, "Trading TWS session is connected from a different IP address", "too_many_sessions"),

@@ -90,13 +90,13 @@ def test_a_client_id_that_tws_still_considers_in_use() -> None:
         feed = harness.feed()
         first = harness.open(feed, ES, NOW - MINUTE)
         await harness.until(lambda: first.caught, "caught up")
-        harness.peer.held = {41}
+        harness.peer.undetected_closed = {41}
         await harness.peer.drop()
         await harness.until(lambda: first.problem, "lost")
         second = harness.open(feed, ES, NOW - MINUTE)
         await harness.until(lambda: second.problem, "not let in")
         assert type(second.problem) is FeedLost
-        harness.peer.held = set()
+        harness.peer.undetected_closed = set()
         third = harness.open(feed, ES, NOW - MINUTE)
         await harness.until(lambda: third.caught, "caught up")
 

@@ -49,7 +49,7 @@ def test_a_loss_is_raised_to_each_reader_after_the_queued_events() -> None:
     problem = LoginRefused("login_expired", "sign in anew")
 
     async def work() -> None:
-        told: list[Exception] = []
+        problems: list[Exception] = []
         for inbox in (Inbox[Event](), Inbox[Event]()):
             inbox.put(Heartbeat(1))
             inbox.fail(problem)
@@ -61,9 +61,9 @@ def test_a_loss_is_raised_to_each_reader_after_the_queued_events() -> None:
                 inbox.check()
             with pytest.raises(FeedRefused):
                 await inbox.take()
-            told.append(caught.value)
-        assert [(type(one), str(one)) for one in told] == [(LoginRefused, "sign in anew")] * 2
-        assert told[0] is not told[1] is not problem
+            problems.append(caught.value)
+        assert [(type(one), str(one)) for one in problems] == [(LoginRefused, "sign in anew")] * 2
+        assert problems[0] is not problems[1] is not problem
 
     asyncio.run(work())
 

@@ -471,18 +471,18 @@ def test_an_unavailable_vendor() -> None:
 def test_the_key_is_never_printed(capsys: pytest.CaptureFixture[str]) -> None:
     async def work(given: str, misbehave: Callable[[MassivePeer], None]) -> list[str]:
         made = peer()
-        said: list[str] = []
+        texts: list[str] = []
         async with open_feed(made, {"key": given}) as harness:
             es = harness.follow(ES, SINCE_NS)
             await until(lambda: bool(es.of(CaughtUp)) or es.problem is not None, "something")
             misbehave(made)
-            said += [repr(harness.feed), str(harness.feed), repr(vars(harness.feed)["_link"])]
+            texts += [repr(harness.feed), str(harness.feed), repr(vars(harness.feed)["_link"])]
             await made.drop()
             await until(lambda: es.problem is not None, "the end")
             assert es.problem is not None
-            said.append(error_text(es.problem))
-            said.append(error_text(await harness.ended(Contract("ES", 2049, 12))))
-        return said
+            texts.append(error_text(es.problem))
+            texts.append(error_text(await harness.ended(Contract("ES", 2049, 12))))
+        return texts
 
     for given in (KEY, "another_k3y_that_is_wrong"):
         with all_logs() as logged:
@@ -551,13 +551,13 @@ def test_a_trade_from_two_sources_counts_once_and_identical_trades_count_twice()
     def rows(*trades: tuple[int, str]):
         return live_rows([Message(ev="T", p=np_decimal(p), s=np_decimal("1"), t=t) for t, p in trades], 0)
 
-    told_so_far = DuplicateFilter(0)
-    told_so_far.record(rows((1000, "1"), (1001, "2"), (1001, "2")), ())
+    duplicates = DuplicateFilter(0)
+    duplicates.record(rows((1000, "1"), (1001, "2"), (1001, "2")), ())
     live = rows((1001, "2"), (1001, "2"), (1001, "2"), (1002, "3"))
-    assert told_so_far.gap_end_ns([Trades(live)]) is None
-    assert told_so_far.gap_end_ns([Trades(live[3:])]) == 1002 * MS
-    assert columns(told_so_far.new_rows(live), "ts_event", "price") == [
+    assert duplicates.gap_end_ns([Trades(live)]) is None
+    assert duplicates.gap_end_ns([Trades(live[3:])]) == 1002 * MS
+    assert columns(duplicates.new_rows(live), "ts_event", "price") == [
         (1001 * MS, 2_000_000_000),
         (1002 * MS, 3_000_000_000),
     ]
-    assert len(told_so_far.new_rows(live[:1])) == 1  # used up
+    assert len(duplicates.new_rows(live[:1])) == 1  # used up

@@ -439,9 +439,9 @@ def test_time_before_the_stored_history_is_a_gap() -> None:
     async def work() -> None:
         made = peer()
         async with open_feed(made) as harness:
-            kept_ns = NOW_NS - ADAPTER.caps.reach_ns
-            es = await caught_up(harness, ES, kept_ns - HOUR)
-            assert es.of(Gap) == [Gap(kept_ns - HOUR, kept_ns, "not_kept")]
+            earliest_ns = NOW_NS - ADAPTER.caps.reach_ns
+            es = await caught_up(harness, ES, earliest_ns - HOUR)
+            assert es.of(Gap) == [Gap(earliest_ns - HOUR, earliest_ns, "not_kept")]
 
     run(work)
 
@@ -578,28 +578,30 @@ def test_without_a_date_the_clock_is_ours() -> None:
 
 
 def test_nothing_says_the_key_or_the_token(capsys: pytest.CaptureFixture[str]) -> None:
-    said: list[str] = []
+    texts: list[str] = []
 
     async def work() -> None:
         made = peer()
         async with open_feed(made) as harness:
             es = await caught_up(harness)
-            said.extend([repr(harness.feed), repr(vars(harness.feed)), repr(vars(harness.feed._rest.tokens))])  # type: ignore[attr-defined]
+            texts.extend(
+                [repr(harness.feed), repr(vars(harness.feed)), repr(vars(harness.feed._rest.tokens))]
+            )  # type: ignore[attr-defined]
             await made.drop()
             await until(lambda: es.problem is not None, "the end")
             assert es.problem is not None
-            said.append(error_text(es.problem))
-            said.append(error_text(await harness.ended(Contract("GC", 2027, 2))))
+            texts.append(error_text(es.problem))
+            texts.append(error_text(await harness.ended(Contract("GC", 2027, 2))))
             await made.expire(on=True)
-            said.extend([error_text(await harness.ended()) for _ in range(3)])
+            texts.extend([error_text(await harness.ended()) for _ in range(3)])
         async with open_feed(
             peer(), places={"api": made.places["api"], "hub": made.places["hub"]}
         ) as harness:
-            said.append(error_text(await harness.ended()))
+            texts.append(error_text(await harness.ended()))
 
     with all_logs() as logged:
         run(work)
     out = capsys.readouterr()
-    for text in [*said, *logged, out.out, out.err]:
+    for text in [*texts, *logged, out.out, out.err]:
         assert KEY not in text
         assert "eyJ.token" not in text

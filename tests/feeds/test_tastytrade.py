@@ -59,8 +59,8 @@ def test_every_product_has_a_name_on_the_stream_and_back() -> None:
         symbol = streamed_symbol(contract, product.exchange)
         assert symbol is not None, product.root
         assert streamed_contract(symbol) == contract
-        told = {"streamer-symbol": symbol, "tick-size": str(Decimal(product.tick_e9) / 10**9)}
-        found = read_future(told, contract, product)
+        answer = {"streamer-symbol": symbol, "tick-size": str(Decimal(product.tick_e9) / 10**9)}
+        found = read_future(answer, contract, product)
         assert found is not None
         assert (found.symbol, found.scale) == (symbol, 1)
     assert {p.exchange for p in universe().products.values()} <= set(EXCHANGES)
@@ -199,9 +199,9 @@ def test_where_the_server_keeps_candles_only_history_is_bars() -> None:
         assert next(e for e in reader.events if isinstance(e, CaughtUp)).quality is Quality.BARS_1M
         bars = np.concatenate([event.rows for event in reader.of(Bars)])
         truth = between(tapes[ES], NOW - 600 * SECOND, NOW)
-        told = bars[bars["ts_event"] >= NOW - 600 * SECOND]
-        assert told["ts_event"].tolist() == list(range(NOW - 600 * SECOND, NOW, MINUTE))
-        for bar in told:
+        answer = bars[bars["ts_event"] >= NOW - 600 * SECOND]
+        assert answer["ts_event"].tolist() == list(range(NOW - 600 * SECOND, NOW, MINUTE))
+        for bar in answer:
             of_it = between(truth, int(bar["ts_event"]), int(bar["ts_event"]) + MINUTE)
             assert (int(bar["high"]), int(bar["low"])) == (of_it["price"].max(), of_it["price"].min())
             assert (int(bar["open"]), int(bar["close"])) == (of_it["price"][0], of_it["price"][-1])
@@ -252,8 +252,8 @@ def test_a_past_that_is_not_what_was_traded_is_not_believed(keeps_ns: int, first
         await reader.caught_up()
         assert reader.of(CaughtUp)[0].quality is Quality.BARS_1M
         bars = np.concatenate([event.rows for event in reader.of(Bars)])
-        told = bars[bars["ts_event"] >= NOW - 600 * SECOND]
-        assert told["ts_event"].tolist() == list(range(NOW - 600 * SECOND, first_ns or NOW, MINUTE))
+        answer = bars[bars["ts_event"] >= NOW - 600 * SECOND]
+        assert answer["ts_event"].tolist() == list(range(NOW - 600 * SECOND, first_ns or NOW, MINUTE))
         assert alike(reader.rows) == alike(between(tapes[ES], first_ns or NOW * 2, NOW + 7 * SECOND))
 
     run_with_vendor(work, tapes=tapes)

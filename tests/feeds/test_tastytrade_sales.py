@@ -150,13 +150,13 @@ def test_a_past_told_anew_is_asked_for_again() -> None:
     ],
 )
 def test_a_price_is_read_from_its_text(text: str, price_e9: int) -> None:
-    told = msgspec.json.decode(
+    sales = msgspec.json.decode(
         f'{{"index":1,"time":2,"price":{text},"size":1.0}}', type=dict[str, Any], strict=True
     )
     exact = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode(
         f'{{"index":1,"time":2,"price":{text},"size":1.0}}'
     )
-    assert told["index"] == 1
+    assert sales["index"] == 1
     sale = events.read_sale(exact, Decimal(1))
     assert (sale.price_e9, sale.size_lots, sale.side, sale.trade) == (price_e9, 1, b"N", True)
 
@@ -177,10 +177,10 @@ _sensible = {"index": 5, "time": NOW // MS, "price": Decimal("6700.25"), "size":
         max_size=4,
     )
 )
-def test_whatever_is_sent_is_read_or_said_not_to_be(told: list[dict[str, Any]]) -> None:
+def test_whatever_is_sent_is_read_or_said_not_to_be(sales: list[dict[str, Any]]) -> None:
     clock = PeerClock(FixedPeer())
     sales, candles = series.SaleSeries(Decimal(1), clock, deque(), 0), series.CandleSeries(Decimal(1))
-    for changed in told:
+    for changed in sales:
         event = {**_sensible, **changed}
         with contextlib.suppress(FeedLost):
             sales.receive(event)
@@ -190,7 +190,7 @@ def test_whatever_is_sent_is_read_or_said_not_to_be(told: list[dict[str, Any]]) 
     past = sales.past()
     assert (rows["size"] > 0).all()
     assert (past["size"] > 0).all()
-    assert len(rows) + len(past) + len(amends) <= 2 * len(told)
+    assert len(rows) + len(past) + len(amends) <= 2 * len(sales)
     assert (candles.between(0, 2**63 - 1)["volume"] > 0).all()
 
 

@@ -186,20 +186,20 @@ def test_a_vendor_that_is_not_there() -> None:
 
 def test_secrets_are_in_no_log_and_no_error(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    told: list[str] = []
+    texts: list[str] = []
 
     async def work(harness: TastytradeHarness) -> None:
         feed = harness.feed()
         reader = Reader(feed)
         await reader.caught_up()
         await harness.peer.drop()
-        told.append(repr(await reader.end_of_stream()))
+        texts.append(repr(await reader.end_of_stream()))
         await harness.peer.expire(on=True)
-        told.extend([repr(await Reader(feed).end_of_stream()) for _ in range(3)])
-        told.append(repr(vars(feed)) + str(feed.contracts))
+        texts.extend([repr(await Reader(feed).end_of_stream()) for _ in range(3)])
+        texts.append(repr(vars(feed)) + str(feed.contracts))
 
     run_with_vendor(work)
-    assert len(told) == 5
+    assert len(texts) == 5
     for secret in SECRETS:
         assert secret not in caplog.text
-        assert not [text for text in told if secret in text]
+        assert not [text for text in texts if secret in text]

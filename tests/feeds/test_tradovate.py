@@ -128,10 +128,12 @@ def test_who_leaves_lets_go(universe: Universe) -> None:
                 harness.read(contract, NOW_NS - 6000 * SECOND)
             for contract in (ES, ZT):
                 await harness.caught_up(contract)
-            await harness.until(lambda: len(harness.peer.held) == 4)  # history and live, of each
+            await harness.until(
+                lambda: len(harness.peer.open_subscriptions) == 4
+            )  # history and live, of each
             assert len(harness.peer.asked) > 20
             harness.tasks[0].cancel()
-            await harness.until(lambda: len(harness.peer.held) == 2)
+            await harness.until(lambda: len(harness.peer.open_subscriptions) == 2)
             assert harness.peer.watched == {"ZTZ6"}
             await harness.peer.advance(NOW_NS + MINUTE)
             await harness.until(lambda: len(past(harness.rows(ZT), NOW_NS, NOW_NS + MINUTE)))
@@ -475,7 +477,7 @@ def test_a_reader_who_is_slow_holds_up_no_other(universe: Universe, monkeypatch:
 
 def test_secrets_are_nowhere(universe: Universe, caplog: pytest.LogCaptureFixture) -> None:
     """Not in what is logged, raised or shown of any object, whatever goes wrong."""
-    said: list[str] = []
+    texts: list[str] = []
 
     async def work() -> None:
         for given in ({}, {"password": "hunter2-wrong"}):
@@ -485,15 +487,15 @@ def test_secrets_are_nowhere(universe: Universe, caplog: pytest.LogCaptureFixtur
                 await harness.peer.drop()
                 harness.peer.status = 500
                 harness.peer.revoke()
-                said.append(repr(await harness.ended(ES)))
+                texts.append(repr(await harness.ended(ES)))
                 harness.read(ES, NOW_NS)
                 problem = await harness.ended(ES)
-                said.extend((repr(problem), repr(problem.__cause__), repr(problem.__context__)))
-                said.extend(repr(part) for part in vars(harness.feed).values())
+                texts.extend((repr(problem), repr(problem.__cause__), repr(problem.__context__)))
+                texts.extend(repr(part) for part in vars(harness.feed).values())
 
     with caplog.at_level(logging.DEBUG):
         run(work)
-    text = "\n".join((*said, caplog.text))
+    text = "\n".join((*texts, caplog.text))
     assert "500" in text
     for secret in ("analytical engine", "hunter2-wrong", "f00d-cafe-sec", "secret-token"):
         assert secret not in text

@@ -77,9 +77,9 @@ def level_of(alert: AlertRow, stored: dict[str, SessionLevels]) -> float:
     return {"naked-poc": made.poc, "poor-high": made.high, "poor-low": made.low}[alert.type]
 
 
-def prices_in(said: str) -> list[float]:
+def prices_in(text: str) -> list[float]:
     """The prices of a message, without its symbol and the date of a level."""
-    _, _, text = re.sub(r"\d{4}-\d\d-\d\d", "", said).partition(" ")
+    _, _, text = re.sub(r"\d{4}-\d\d-\d\d", "", text).partition(" ")
     return [float(price) for price in re.findall(r"\d+(?:\.\d+)?", text)]
 
 
@@ -92,21 +92,21 @@ def test_every_alert_of_a_minute_recording_names_its_level_and_a_price_the_bar_r
     bars = {int(row["ts_event"]) + NANOS_PER_MINUTE: row for row in rows}
     assert len(alerts) >= 10
     for alert in alerts:
-        said, level = message(alert), level_of(alert, stored)
-        prices, kind = prices_in(said), alert.type.value
-        assert (params(alert.params)["level"], level in prices) == (level, True), said
+        text, level = message(alert), level_of(alert, stored)
+        prices, kind = prices_in(text), alert.type.value
+        assert (params(alert.params)["level"], level in prices) == (level, True), text
         bar = bars[alert.at_ns]  # it fired, or was the last of what closed
         low, high, close = (float(bar[name]) / PRICE_SCALE for name in ("low", "high", "close"))
         if kind.startswith(("va-accept", "va-reject")):
-            assert prices[-1] == close, said
+            assert prices[-1] == close, text
             continue
         reached = prices[0]
-        assert low <= reached <= high, said
+        assert low <= reached <= high, text
         if kind.startswith("ib-break"):
-            assert reached == (high if kind == "ib-break-up" else low), said
+            assert reached == (high if kind == "ib-break-up" else low), text
             assert reached > level if kind == "ib-break-up" else reached < level
         elif kind == "naked-poc":
-            assert reached == level, said
+            assert reached == level, text
         else:
-            assert abs(reached - level) <= 2.001 * float(params(alert.params)["tick"] or 0), said
-            assert reached == level or not low <= level <= high or "beyond" in said, said
+            assert abs(reached - level) <= 2.001 * float(params(alert.params)["tick"] or 0), text
+            assert reached == level or not low <= level <= high or "beyond" in text, text

@@ -159,7 +159,7 @@ BARS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("data", "terms", "said"),
+    ("data", "terms", "message"),
     [
         ({**TRADES, "price": [10.0, 10.1]}, {}, "Row 1: price 10.1 is not a multiple of the tick 0.25"),
         ({**TRADES, "price": [10.0, float("nan")]}, {}, "Row 1: nan is not a price"),
@@ -189,8 +189,8 @@ BARS: dict[str, Any] = {
         ),
     ],
 )
-def test_mistakes_are_named(data: dict[str, Any], terms: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said.replace("(", r"\(")):
+def test_mistakes_are_named(data: dict[str, Any], terms: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
         outcry.profile(data, **{"tick_size": 0.25, "window": (0, 9), **terms})
 
 

@@ -91,7 +91,7 @@ def test_a_date_in_every_form(day: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("day", "said"),
+    ("day", "message"),
     [
         (
             pd.Timestamp("2013-10-08T09:30"),
@@ -105,8 +105,8 @@ def test_a_date_in_every_form(day: Any) -> None:
         (pd.NaT, "Invalid date NaT"), (np.datetime64("NaT"), "Invalid date 'NaT'"), (20131008, "Invalid date 20131008"),
     ],
 )  # fmt: skip
-def test_what_is_no_trade_date_is_refused_as_such(day: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=f"^{said}|^Invalid date .*{said}"):
+def test_what_is_no_trade_date_is_refused_as_such(day: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}|^Invalid date .*{message}"):
         of_es(bars([OPEN]), date=day)
 
 
@@ -137,8 +137,8 @@ def test_bars_longer_than_a_bracket_or_across_its_edges_are_refused(
     if fits:
         assert of_es(data, bracket_minutes=bracket).low == 1655.25
         return
-    said = f"{minutes}-minute bars do not fit into {bracket}-minute brackets. Give 1-minute bars"
-    with pytest.raises(ValueError, match=said):
+    message = f"{minutes}-minute bars do not fit into {bracket}-minute brackets. Give 1-minute bars"
+    with pytest.raises(ValueError, match=message):
         of_es(data, bracket_minutes=bracket)
 
 
@@ -215,8 +215,8 @@ NO_ROWS: dict[str, Any] = {
 
 @pytest.mark.parametrize("what", NO_ROWS)
 def test_no_data_is_one_clear_error(what: str) -> None:
-    said = r"^data is (None|empty|of type \w+)\. Give a mapping or dataframe \(pandas, Polars, PyArrow\) with ts,"
-    with pytest.raises(ValueError, match=said):
+    message = r"^data is (None|empty|of type \w+)\. Give a mapping or dataframe \(pandas, Polars, PyArrow\) with ts,"
+    with pytest.raises(ValueError, match=message):
         of(NO_ROWS[what])
 
 
@@ -229,19 +229,19 @@ def test_a_column_without_a_value_for_each_row_is_named() -> None:
 
 
 def test_a_window_without_rows_reports_the_range_of_the_data() -> None:
-    said = "No rows in the window 2013-10-09T13:30:00Z to 2013-10-09T20:15:00Z: "
+    message = "No rows in the window 2013-10-09T13:30:00Z to 2013-10-09T20:15:00Z: "
     with pytest.raises(
-        ValueError, match=said + "the data covers 2013-10-08T13:30:00Z to 2013-10-08T13:31:00Z"
+        ValueError, match=message + "the data covers 2013-10-08T13:30:00Z to 2013-10-08T13:31:00Z"
     ):
         of_es(bars([OPEN, OPEN + MINUTE]), date="2013-10-09")
 
 
 @pytest.mark.parametrize("method", ["dalton", "lean", "lean_time"])
 def test_rows_of_size_or_volume_0_alone_are_refused(method: str) -> None:
-    said = "No trades in the window: all rows there have size or volume 0"
-    with pytest.raises(ValueError, match=said):
+    message = "No trades in the window: all rows there have size or volume 0"
+    with pytest.raises(ValueError, match=message):
         of(trades(size=[0, 0, 0]), method=method)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         of_es(bars([OPEN]) | {"volume": [0]}, method=method)
 
 
@@ -255,7 +255,7 @@ def test_rows_of_size_0_count_in_no_level(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tick", "prices", "said"),
+    ("tick", "prices", "message"),
     [
         (0.25, [17234.25, 17236.5, 17240.0], ["low 17234.25", "high 17240.00"]),
         ("0.0000005", [0.0064005, 0.006401, 0.0064015], ["0.0064005", "0.0064015"]),
@@ -264,10 +264,12 @@ def test_rows_of_size_0_count_in_no_level(method: str) -> None:
         (0.05, [-37.65, -37.6, -37.55], ["-37.65", "-37.55"]),
     ],
 )  # fmt: skip
-def test_labels_of_a_plot_are_the_prices_to_the_tick(tick: Any, prices: list[float], said: list[str]) -> None:
+def test_labels_of_a_plot_are_the_prices_to_the_tick(
+    tick: Any, prices: list[float], message: list[str]
+) -> None:
     axes = of(trades(price=prices), tick_size=tick).plot()
     names = [text.get_text() for text in axes.texts]
-    assert all(any(name.endswith(one) for name in names) for one in said), names
+    assert all(any(name.endswith(one) for name in names) for one in message), names
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert 2 <= len(labels) <= 13
     step = Decimal(str(tick))

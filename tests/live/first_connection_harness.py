@@ -100,7 +100,7 @@ class MarketFeed:
     caps: FeedCaps
     name: str = "script"
     run: str = ""
-    brought_ns: int = 0
+    sent_ns: int = 0
     opened: Cursor | None = None
 
     def __post_init__(self) -> None:
@@ -117,17 +117,17 @@ class MarketFeed:
         assert contract == ES
         self.opened = since
         now_ns = self.clock.now_ns()
-        kept_ns = max(since.since_ns, now_ns - self.caps.reach_ns)
+        earliest_ns = max(since.since_ns, now_ns - self.caps.reach_ns)
         if self.caps.backfill is not Backfill.NONE:
-            if since.since_ns < kept_ns and self.caps.from_cursor:
-                yield Gap(since.since_ns, kept_ns, "not_kept")
-            past = self._between(kept_ns, now_ns)
+            if since.since_ns < earliest_ns and self.caps.from_cursor:
+                yield Gap(since.since_ns, earliest_ns, "not_kept")
+            past = self._between(earliest_ns, now_ns)
             past["flags"] = int(RowFlag.BACKFILL)
             for first in range(0, len(past), 5000):
                 yield Trades(past[first : first + 5000])
         yield CaughtUp(now_ns, Quality.TICKS)
         while True:
-            self.brought_ns = now_ns
+            self.sent_ns = now_ns
             await self._moved.wait()
             self._moved.clear()
             before_ns, now_ns = now_ns, self.clock.now_ns()
@@ -223,12 +223,12 @@ class Week:
         task = harness.engine.attach(0, feed)
         found: dict[int, Seen] = {}
         for at_ns in at:
-            while feed.brought_ns < clock.now_ns():
+            while feed.sent_ns < clock.now_ns():
                 assert not task.done(), harness.reports
                 await asyncio.sleep(0.001)
             clock.at_ns = at_ns
             feed.move()
-            while feed.brought_ns < at_ns:
+            while feed.sent_ns < at_ns:
                 assert not task.done(), harness.reports
                 await asyncio.sleep(0.001)
             found[at_ns] = await self._seen(harness, installation, moment_ns, at_ns)
@@ -249,8 +249,10 @@ class Week:
 
 def since(seen: Seen, moment_ns: int) -> Seen:
     """Return the answers without alerts that fired before a time, which the later feed cannot have."""
-    kept = tuple(key for key in seen.alerts if int(key.split()[0].split(":")[2]) > moment_ns // 1_000_000)
-    return replace(seen, alerts=kept)
+    remaining = tuple(
+        key for key in seen.alerts if int(key.split()[0].split(":")[2]) > moment_ns // 1_000_000
+    )
+    return replace(seen, alerts=remaining)
 
 
 def differing(one: Seen, other: Seen) -> dict[str, tuple[Any, Any]]:

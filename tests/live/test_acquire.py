@@ -136,12 +136,12 @@ def test_a_position_is_reported_once_it_is_durable(installation: Installation) -
 
     async def work(harness: EngineHarness) -> tuple[bool, int]:
         await play_feed(harness, DAY)
-        kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        harness.log.pending_write = lambda _key: kept  # type: ignore[method-assign]
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        harness.log.pending_write = lambda _key: written  # type: ignore[method-assign]
         asking = asyncio.create_task(harness.engine.progress(KEY))
         await asyncio.sleep(0.01)
         early = asking.done()
-        kept.set_result(None)
+        written.set_result(None)
         reach = await asking
         assert reach is not None
         return early, reach.latest_ns
@@ -158,13 +158,13 @@ def test_an_alert_of_trades_that_another_process_overtook_is_not_recorded(
         loop, alerts = asyncio.get_running_loop(), harness.engine.alerts
         await harness.engine.attach_contract(0, ScriptFeed([DAY]), ES)
         runner = harness.engine.runners[KEY.text]
-        overtaken, kept = loop.create_future(), loop.create_future()
+        overtaken, written = loop.create_future(), loop.create_future()
         overtaken.set_exception(LogTakenOver(KEY.text))
-        kept.set_result(None)
+        written.set_result(None)
         before = harness.live.last_seq()
         for row, keeping in (
             (replace(ALERT, key="overtaken"), overtaken),
-            (replace(ALERT, key="kept"), kept),
+            (replace(ALERT, key="kept"), written),
         ):
             harness.log.pending_write = lambda _key, keeping=keeping: keeping  # type: ignore[method-assign]
             alerts.add(runner.name, runner.stream.position, [row])

@@ -31,8 +31,8 @@ class Alerts(MemoryAlerts):
 
 
 @asynccontextmanager
-async def followed(store: Alerts, registry: Registry, bus: Bus, told: list[str]) -> AsyncIterator[None]:
-    tail = AlertTail(registry, store, bus, lambda event, **more: told.append(event))  # type: ignore[arg-type]
+async def followed(store: Alerts, registry: Registry, bus: Bus, reports: list[str]) -> AsyncIterator[None]:
+    tail = AlertTail(registry, store, bus, lambda event, **more: reports.append(event))  # type: ignore[arg-type]
     task = asyncio.ensure_future(tail.run())
     try:
         yield
@@ -58,13 +58,13 @@ def test_the_newest_known_are_shown_and_then_every_new_one_in_order(monkeypatch:
     monkeypatch.setattr(alert_tail, "POLL_S", 60.0)
 
     async def main() -> None:
-        store, registry, bus, told = (
+        store, registry, bus, reports = (
             Alerts([alert_row(n) for n in range(1, 31)]),
             Registry(),
             Bus(),
             list[str](),
         )
-        async with followed(store, registry, bus, told):
+        async with followed(store, registry, bus, reports):
             await until(lambda: seqs(registry))
             assert seqs(registry) == list(range(21, 31))
             store.rows += [alert_row(n, owner=n % 3) for n in range(31, 2531)]
@@ -80,19 +80,19 @@ def test_the_store_alone_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alert_tail, "POLL_S", 0.02)
 
     async def main() -> None:
-        store, registry, bus, told = Alerts(), Registry(), Bus(), list[str]()
+        store, registry, bus, reports = Alerts(), Registry(), Bus(), list[str]()
         bus.down = store.busy = True
-        async with followed(store, registry, bus, told):
-            await until(lambda: told)
+        async with followed(store, registry, bus, reports):
+            await until(lambda: reports)
             store.rows.append(alert_row(4))
             store.busy = False
             await until(lambda: seqs(registry) == [4])
             store.busy = True
             store.rows.append(alert_row(5))
-            await until(lambda: len(told) == 2)
+            await until(lambda: len(reports) == 2)
             store.busy = False
             await until(lambda: seqs(registry) == [4, 5])
-        assert len(told) == 2
+        assert len(reports) == 2
 
     asyncio.run(main())
 
@@ -103,10 +103,10 @@ def test_alerts_of_a_stream_that_went_and_came_back_are_there_again(monkeypatch:
     monkeypatch.setattr(alert_tail, "POLL_S", 60.0)
 
     async def main() -> None:
-        store, registry, bus, told = Alerts([alert_row(1), alert_row(2)]), Registry(), Bus(), list[str]()
+        store, registry, bus, reports = Alerts([alert_row(1), alert_row(2)]), Registry(), Bus(), list[str]()
         channel = Channel(KEY, simulated=False, peek=lambda: None)
         registry.put(channel)
-        async with followed(store, registry, bus, told):
+        async with followed(store, registry, bus, reports):
             await until(lambda: seqs(registry) == [1, 2])
             store.rows = [alert_row(3, owner=7), alert_row(4)]
             await bus.tell(ALERTS, b"")

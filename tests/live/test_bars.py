@@ -123,7 +123,7 @@ def test_trades_take_the_place_of_bars_live_and_in_the_store(installation: Insta
     """The bars said 10 lots a minute over three ticks; trade by trade it was 7 lots at one price."""
 
     async def work(harness: EngineHarness) -> None:
-        said = [
+        report = [
             Bars(flat(0, 90), Quality.BARS_1M, backfill=True),
             CaughtUp(OPEN + 90 * MINUTE, Quality.BARS_1M),
             trades(90, 120),
@@ -131,7 +131,7 @@ def test_trades_take_the_place_of_bars_live_and_in_the_store(installation: Insta
         replaced: list[Event] = [
             Replaced(OPEN + a * MINUTE, OPEN + (a + 45) * MINUTE, trades(a, a + 45).rows) for a in (0, 45)
         ]
-        gate = ScriptFeed([[*said, *replaced, trades(120, 405), Heartbeat(CLOSE), Ended(CLOSE + 6 * MINUTE)]],
+        gate = ScriptFeed([[*report, *replaced, trades(120, 405), Heartbeat(CLOSE), Ended(CLOSE + 6 * MINUTE)]],
                           caps=BY_BARS)  # fmt: skip
         await harness.engine.attach(0, gate)
         await harness.engine.drained()
@@ -346,7 +346,7 @@ def test_a_time_that_cannot_be_ends_no_session(installation: Installation) -> No
     async def work(harness: EngineHarness) -> None:
         feed = ScriptFeed([[trades(0, 30), CaughtUp(at_2100, Quality.TICKS), 60.0]], caps=PRESENT)
         task = harness.engine.attach(0, feed)
-        await until(lambda: any("protocol" in said for said in harness.reports))
+        await until(lambda: any("protocol" in report for report in harness.reports))
         stream = harness.engine.runners[KEY].stream
         assert stream.time_ns < OPEN + 31 * MINUTE
         assert not installation.store.sessions([0], "ES")

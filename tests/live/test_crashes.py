@@ -72,8 +72,8 @@ def test_a_snapshot_is_stored_only_after_the_alerts_it_contains(installation: In
         while not busy.is_set():
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.2)  # dozens of snapshots' time
-        kept = harness.live.snapshot(KEY)
-        assert kept is None or kept[0] < harness.log.last(KEY)
+        snapshot = harness.live.snapshot(KEY)
+        assert snapshot is None or snapshot[0] < harness.log.last(KEY)
 
     crash(installation, before)
 
@@ -112,13 +112,13 @@ def test_a_night_is_measured_anew_though_the_crash_came_once_the_day_was_stored(
         reached, completed = threading.Event(), harness.engine._completed
         opening = completed.opening
 
-        def held(*arguments: object) -> object:
+        def blocked(*arguments: object) -> object:
             if any(row.complete for row in installation.store.sessions([0], "ES")):
                 reached.set()
                 threading.Event().wait(0.5)
             return opening(*arguments)  # type: ignore[arg-type]
 
-        completed.opening = held  # type: ignore[method-assign,assignment]
+        completed.opening = blocked  # type: ignore[method-assign,assignment]
         harness.engine.attach(0, ScriptFeed([[CAUGHT, *DAY, *evening, 1e9]]))
         while not reached.is_set():
             await asyncio.sleep(0.001)

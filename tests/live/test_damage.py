@@ -73,13 +73,13 @@ def test_a_damaged_last_frame_costs_nothing_that_the_snapshot_has(noon: Installa
     damaged = bytearray(path.read_bytes())
     damaged[-1] ^= 1
     path.write_bytes(damaged)
-    volume, said = lots(noon)
+    volume, reports = lots(noon)
     assert volume == 840
-    assert any("bytes were moved to" in line for line in said)
-    assert any("has lost entries" in line for line in said)
-    kept = b"".join(p.read_bytes() for p in path.parent.glob("*.damaged*"))
-    assert kept
-    assert bytes(damaged).endswith(kept)
+    assert any("bytes were moved to" in line for line in reports)
+    assert any("has lost entries" in line for line in reports)
+    moved = b"".join(p.read_bytes() for p in path.parent.glob("*.damaged*"))
+    assert moved
+    assert bytes(damaged).endswith(moved)
     assert lots(noon) == (840, [])
 
 
@@ -90,9 +90,9 @@ def test_damage_in_the_middle_costs_nothing_that_the_snapshot_has_and_makes_no_s
     damaged = bytearray(path.read_bytes())
     damaged[len(damaged) * 3 // 8] ^= 16
     path.write_bytes(damaged)
-    volume, said = lots(noon)
+    volume, reports = lots(noon)
     assert volume == 840
-    assert any("is damaged: it was renamed" in line for line in said)
+    assert any("is damaged: it was renamed" in line for line in reports)
     assert path.with_name(path.name + ".damaged").read_bytes() == damaged
     clock = noon.clock
     assert isinstance(clock, Standing)
@@ -118,9 +118,9 @@ def test_a_damaged_log_without_a_snapshot_is_read_as_far_as_it_goes(noon: Instal
     damaged = bytearray(path.read_bytes())
     damaged[len(damaged) * 5 // 8] ^= 16
     path.write_bytes(damaged)
-    volume, said = lots(noon)
+    volume, reports = lots(noon)
     assert volume == 420  # two of four batches
-    assert any("continues from entry" in line for line in said)
+    assert any("continues from entry" in line for line in reports)
     assert path.with_name(path.name + ".damaged").read_bytes() == damaged
 
 
@@ -132,14 +132,14 @@ def test_a_damaged_snapshot_is_reported_and_the_log_is_read_instead(noon: Instal
         data[at] ^= 2
         database.execute("UPDATE snapshots SET data = ?", (bytes(data),))
         database.commit()
-    volume, said = lots(noon)
+    volume, reports = lots(noon)
     assert volume == 840
-    assert ["snapshot_damaged" in line for line in said] == [True]
+    assert ["snapshot_damaged" in line for line in reports] == [True]
 
 
 def test_a_snapshot_of_another_stream_or_position_is_no_snapshot(noon: Installation) -> None:
     with closing(sqlite3.connect(noon.settings.folder / DATABASE_FILE)) as database:
         database.execute("UPDATE snapshots SET position = position - 1")
         database.commit()
-    volume, said = lots(noon)
-    assert (volume, len(said)) == (840, 1)
+    volume, reports = lots(noon)
+    assert (volume, len(reports)) == (840, 1)

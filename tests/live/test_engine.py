@@ -460,7 +460,7 @@ def test_drift_is_the_least_delay(installation: Installation) -> None:
         runner = harness.engine.runners[f"0/script/{ES.key}"]
         assert runner.health.drift_ns == 700_000_000
         await asyncio.sleep(0.3)  # it is told once, at the next look
-        assert [told for told in harness.reports if "clock" in told] == [
+        assert [report for report in harness.reports if "clock" in report] == [
             "clock_drift {'stream': '0/script/ESU2024', 'drift_ms': 700}"
         ]
 
@@ -615,7 +615,7 @@ def test_a_fault_of_one_stream_is_reported_and_retried(installation: Installatio
             [CAUGHT, Trades(rows((OPEN, 22_000))), Ended(OPEN + 1)],
         )
         assert sum(view(harness).ladder.volume) == 1
-        assert any("stream_failed" in told for told in harness.reports)
+        assert any("stream_failed" in report for report in harness.reports)
 
     run(installation, work)
 

@@ -159,14 +159,14 @@ def test_a_disk_that_hangs_or_refuses_delays_answers_and_then_nothing_is_missing
         clock.now_s += 0.2
         assert reason(harness) == "log_stalled"
         assert log.stuck
-        await until(lambda: any("log_stalled" in said for said in harness.reports))
+        await until(lambda: any("log_stalled" in report for report in harness.reports))
         assert harness.registry.alert_seq == len(before)
         assert [row.key for row in harness.live.alerts([0])] == before
         disk.refuses = 0
         disk.thawed.set()
         await harness.engine.persisted(harness.engine.runners[KEY].key)
         assert reason(harness) == "live"
-        await until(lambda: any("log_resumed" in said for said in harness.reports))
+        await until(lambda: any("log_resumed" in report for report in harness.reports))
         await harness.engine.drained()
         return whole(harness)
 

@@ -18,11 +18,11 @@ class Stand:
 
     def __init__(self, limit_bytes: int = 1000, limit_streams: int = 5) -> None:
         self.bytes, self.streams, self.short, self.now_s, self.measured = 0, 0, False, 0.0, 0
-        self.told: list[tuple[str, dict[str, object]]] = []
+        self.reports: list[tuple[str, dict[str, object]]] = []
         self.quotas = Quotas(
             Limits(limit_bytes, limit_streams), self._measure,
             lambda _user: [(f"f{n}", ES) for n in range(self.streams)], lambda: self.short,
-            lambda event, **details: self.told.append((event, details)), lambda: self.now_s,
+            lambda event, **details: self.reports.append((event, details)), lambda: self.now_s,
         )  # fmt: skip
 
     def _measure(self, owner: int) -> int:
@@ -54,13 +54,13 @@ def test_a_user_is_admitted_up_to_the_quota_and_warned_from_eighty_percent_on() 
     stand.later(1000)
     for _ in range(2):
         assert stand.refusal() == {"reason": "quota", "used_bytes": 1000, "limit_bytes": 1000}
-    events = [(event, details["used_bytes"]) for event, details in stand.told]
+    events = [(event, details["used_bytes"]) for event, details in stand.reports]
     assert events == [("push_quota_warning", 800), ("push_quota_exceeded", 1000)]
     stand.later(10)
     stand.admit()
     stand.later(1000)
     stand.refusal()
-    assert len(stand.told) == 3
+    assert len(stand.reports) == 3
 
 
 def test_what_is_admitted_counts_before_it_is_measured() -> None:

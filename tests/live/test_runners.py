@@ -19,9 +19,9 @@ def test_whose_streams_there_are_is_known_whatever_came_and_went() -> None:
     for _ in range(1000):
         key = chance.choice(keys)
         if key.text in there:
-            gone = runners.pop(key.text)
-            assert gone is not None
-            assert gone.key == there.pop(key.text)
+            removed = runners.pop(key.text)
+            assert removed is not None
+            assert removed.key == there.pop(key.text)
         else:
             runners.put(cast("Any", SimpleNamespace(key=key, name=key.text)))
             there[key.text] = key

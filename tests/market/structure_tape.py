@@ -72,6 +72,6 @@ class Tape:
         return self.structure.traded(seen, bracket, self.ib, (max(self._all), min(self._all)))
 
 
-def told(fired: list[Fired]) -> list[tuple[str, int]]:
+def fired_alerts(fired: list[Fired]) -> list[tuple[str, int]]:
     """Return the type and price of each alert."""
     return [(alert.type.value, alert.price_ticks) for alert in fired]

@@ -82,12 +82,12 @@ def test_an_iterable_of_trades_equals_single_trades(parts: list[list[tuple[int, 
 
 
 def test_a_refused_trade_keeps_those_before_it() -> None:
-    fold, kept = SessionFold(WINDOWS), [(0, 5, 1), (1, 5, 2), (2, 6, 3), (3, 5, 4)]
+    fold, trades = SessionFold(WINDOWS), [(0, 5, 1), (1, 5, 2), (2, 6, 3), (3, 5, 4)]
     with pytest.raises(OutsideSession):
-        fold.trades([*kept, (-1, 5, 9), (4, 5, 9)])
+        fold.trades([*trades, (-1, 5, 9), (4, 5, 9)])
     fold.trades([(4, 6, 1)])
     same = SessionFold(WINDOWS)
-    same.trades([*kept, (4, 6, 1)])
+    same.trades([*trades, (4, 6, 1)])
     assert fold.ladder() == same.ladder()
 
 

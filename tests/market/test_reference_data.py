@@ -436,12 +436,12 @@ def test_a_faulty_override_names_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("root", "variant", "said"),
+    ("root", "variant", "message"),
     [("ES", "cahs", "it has cash"), ("CL", "cash", "it has none"), ("MES", "cash", "it has none")],
 )
-def test_regular_hours_that_no_row_has_are_refused(root: str, variant: str, said: str) -> None:
+def test_regular_hours_that_no_row_has_are_refused(root: str, variant: str, message: str) -> None:
     """A micro has its parent's hours and no choice of its own."""
-    with pytest.raises(UnknownVariant, match=said):
+    with pytest.raises(UnknownVariant, match=message):
         load_reference(variants={root: variant})
     assert load_reference(variants={"ES": ""}).calendar.variants("ES") == ("", "cash")
 

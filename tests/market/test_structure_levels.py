@@ -3,7 +3,7 @@
 from datetime import date
 
 import pytest
-from tests.market.structure_tape import PRIOR, Tape, opening, told
+from tests.market.structure_tape import PRIOR, Tape, fired_alerts, opening
 
 from outcry.market.levels import CarriedLevel
 from outcry.market.opening import Prior
@@ -12,7 +12,7 @@ UP, DOWN = "ib-break-up", "ib-break-down"
 
 
 def breaks(found: list) -> list[tuple[str, int]]:
-    return [one for one in told(found) if one[0] in {UP, DOWN}]
+    return [one for one in fired_alerts(found) if one[0] in {UP, DOWN}]
 
 
 def level(price: int, day: int, **more: int) -> CarriedLevel:
@@ -170,7 +170,7 @@ def test_a_bar_reports_the_level_it_reached_not_its_close() -> None:
 def test_a_gap_over_a_poc_does_not_test_it() -> None:
     tape = Tape(opening(pocs=(level(985, 30),)))
     assert [tape.trade(0, 984), tape.trade(1, 986), tape.trade(2, 984)] == [[], [], []]
-    assert told(tape.trade(3, 985)) == [("naked-poc", 985)]
+    assert fired_alerts(tape.trade(3, 985)) == [("naked-poc", 985)]
 
 
 def test_an_open_at_a_poc_tests_it() -> None:
@@ -189,7 +189,7 @@ def test_a_bar_that_skips_a_poc_does_not_test_it_and_one_that_spans_it_does() ->
     tape = Tape(opening(pocs=(level(985, 30),)))
     tape.bar(1, 986, 990, 988)
     assert tape.bar(2, 975, 984, 980) == []
-    assert told(tape.bar(3, 980, 990, 988)) == [("naked-poc", 988)]
+    assert fired_alerts(tape.bar(3, 980, 990, 988)) == [("naked-poc", 988)]
 
 
 # -- poor extremes
@@ -226,7 +226,7 @@ def test_one_tick_beyond_repairs(price: int, event: str, ticks: int) -> None:
 
 
 def test_a_poor_extreme_is_armed_from_the_open() -> None:
-    assert told(far(highs=(level(990, 29),)).trade(0, 988)) == [("poor-high", 988)]
+    assert fired_alerts(far(highs=(level(990, 29),)).trade(0, 988)) == [("poor-high", 988)]
 
 
 def test_a_jump_over_the_tolerance_repairs_without_an_alert() -> None:
@@ -239,7 +239,7 @@ def test_a_jump_over_the_tolerance_repairs_without_an_alert() -> None:
 def revisited() -> Tape:
     tape = far(highs=(level(990, 29),))
     tape.trade(0, 980)
-    assert told(tape.trade(1, 989)) == [("poor-high", 989)]
+    assert fired_alerts(tape.trade(1, 989)) == [("poor-high", 989)]
     return tape
 
 
@@ -262,7 +262,7 @@ def test_a_trade_at_the_level_during_the_rest_does_not_repair() -> None:
     tape = revisited()
     tape.trade(2, 990)
     tape.trade(62, 980)
-    assert told(tape.trade(63, 990)) == [("poor-high", 990)]
+    assert fired_alerts(tape.trade(63, 990)) == [("poor-high", 990)]
 
 
 def test_it_arms_again_after_an_hour_and_an_arm_away() -> None:
@@ -272,18 +272,18 @@ def test_it_arms_again_after_an_hour_and_an_arm_away() -> None:
     tape.trade(62, 983)  # a tick too near
     assert tape.trade(63, 990) == []
     tape.trade(64, 982)
-    assert told(tape.trade(65, 990)) == [("poor-high", 990)]
+    assert fired_alerts(tape.trade(65, 990)) == [("poor-high", 990)]
 
 
 def test_an_arm_away_at_exactly_one_hour_arms() -> None:
     tape = revisited()
     tape.trade(61, 982)
-    assert told(tape.trade(61, 988, 1)) == [("poor-high", 988)]
+    assert fired_alerts(tape.trade(61, 988, 1)) == [("poor-high", 988)]
 
 
 def test_a_repaired_level_fires_no_more() -> None:
     tape = far(highs=(level(990, 29),))
-    assert told(tape.trade(0, 991)) == [("poor-high", 991)]
+    assert fired_alerts(tape.trade(0, 991)) == [("poor-high", 991)]
     tape.trade(100, 970)
     assert [tape.trade(101, 990), tape.trade(102, 999)] == [[], []]
 
@@ -292,7 +292,7 @@ def test_a_poor_low_mirrors_a_poor_high() -> None:
     tape = far(lows=(level(970, 29),))
     tape.trade(0, 980)
     assert tape.trade(1, 973) == []
-    assert told(tape.trade(2, 972)) == [("poor-low", 972)]
+    assert fired_alerts(tape.trade(2, 972)) == [("poor-low", 972)]
     assert tape.trade(3, 969) == []  # repaired during the rest
     other = far(lows=(level(970, 29),))
     (alert,) = other.trade(0, 968)
@@ -320,7 +320,7 @@ def test_a_bar_arms_again_with_its_close() -> None:
     tape.bar(61, 980, 985, 983)
     assert tape.bar(62, 983, 990, 983) == []
     tape.bar(63, 980, 985, 982)
-    assert told(tape.bar(64, 983, 990, 983)) == [("poor-high", 983)]
+    assert fired_alerts(tape.bar(64, 983, 990, 983)) == [("poor-high", 983)]
 
 
 @pytest.mark.parametrize(

@@ -84,19 +84,19 @@ def _laid_out(walk: list[tuple[Observation, bool]]) -> Iterator[Event]:
         + [(at(30 * n), "bracket", n - 1) for n in range(1, 14)],
         key=lambda end: (end[0], end[1] == "bracket"),
     )
-    told: tuple[int, int] | None = None
+    reported: tuple[int, int] | None = None
     for upto, (seen, stale) in enumerate(walk):
         while ends and ends[0][0] + 2 * SECOND <= seen.at_ns:
             yield from _closed(ends.pop(0), walk[:upto])
         hour = [one for one, _ in walk[: upto + 1] if one.slot_ns < at(60)]
         if seen.slot_ns >= at(60) and hour and not stale:
             ib = max(one.high for one in hour), min(one.low for one in hour)
-            if ib != told:
-                told = ib
+            if ib != reported:
+                reported = ib
                 yield Revised(ib)
-        if told and seen.at_ns % 7 == 0:  # now and then a late trade moves it
-            told = told[0] + 1, told[1]
-            yield Revised(told)
+        if reported and seen.at_ns % 7 == 0:  # now and then a late trade moves it
+            reported = reported[0] + 1, reported[1]
+            yield Revised(reported)
         if not stale:
             yield seen
     for end in ends:

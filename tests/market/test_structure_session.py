@@ -3,7 +3,7 @@
 import json
 from datetime import date
 
-from tests.market.structure_tape import OPEN_NS, Tape, at, opening, told
+from tests.market.structure_tape import OPEN_NS, Tape, at, fired_alerts, opening
 
 from outcry.market.alerts.machine import BEYOND_TICKS, NEVER_NS, QuietBand
 from outcry.market.alerts.session_alerts import SessionAlerts
@@ -60,8 +60,8 @@ def test_a_reject_precedes_an_acceptance_of_the_same_time() -> None:
     tape.bracket(0, 950)
     tape.trade(40, 1001)
     tape.trade(59, 950)
-    assert told(tape.five(60, 950)) == [("va-reject-high", 950)]
-    assert told(tape.bracket(1, 950)) == [("va-accept-below", 950)]
+    assert fired_alerts(tape.five(60, 950)) == [("va-reject-high", 950)]
+    assert fired_alerts(tape.bracket(1, 950)) == [("va-accept-below", 950)]
 
 
 def test_without_a_prior_session_only_the_balance_fires() -> None:
@@ -71,7 +71,7 @@ def test_without_a_prior_session_only_the_balance_fires() -> None:
     tape.trade(2, 1001)
     assert tape.five(5, 999) == []
     assert [tape.bracket(0, 1001), tape.bracket(1, 1001)] == [[], []]
-    assert told(tape.trade(61, 1002)) == [("ib-break-up", 1002)]
+    assert fired_alerts(tape.trade(61, 1002)) == [("ib-break-up", 1002)]
 
 
 # -- muting
@@ -85,7 +85,7 @@ def test_muted_machines_latch_and_fire_nothing() -> None:
     assert [tape.bracket(0, 1001), tape.bracket(1, 1001)] == [[], []]
     tape.structure.silence(on=False)
     assert tape.trade(6, 1000) == []
-    assert told(tape.trade(61, 1002)) == [("ib-break-up", 1002)]
+    assert fired_alerts(tape.trade(61, 1002)) == [("ib-break-up", 1002)]
 
 
 def test_alerts_while_muted_count() -> None:
@@ -98,7 +98,7 @@ def test_alerts_while_muted_count() -> None:
     found = []
     for minute in (40, 60, 80):
         tape.trade(minute, 990)
-        found += told(tape.trade(minute + 1, 1000))
+        found += fired_alerts(tape.trade(minute + 1, 1000))
     assert found == [("va-test-high", 1000)]
 
 
@@ -160,20 +160,20 @@ def test_a_dump_is_plain_data_and_complete() -> None:
     tape = crowded()
     tape.bar(61, 985, 1003, 1003)
     tape.structure.silence(on=True)
-    kept = json.loads(json.dumps(tape.structure.dump()))
-    assert kept == tape.structure.dump()
+    stored = json.loads(json.dumps(tape.structure.dump()))
+    assert stored == tape.structure.dump()
     again = SessionAlerts.load(
         opening(
             pocs=(level(1001, 31), level(1000, 24)),
             highs=(level(1001, 30), level(1000, 23)),
             lows=(level(1001, 22),),
         ),
-        kept,
+        stored,
     )
-    assert again.dump() == kept
+    assert again.dump() == stored
     assert again.quiet() == tape.structure.quiet()
     again.silence(on=False)
-    assert again.dump() != kept
+    assert again.dump() != stored
 
 
 def test_a_new_structure_has_an_equal_dump() -> None:

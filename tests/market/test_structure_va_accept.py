@@ -1,14 +1,14 @@
 """`va-accept-*`, worked by hand: two consecutive brackets that close at 1001 or more (959 or less)."""
 
 import pytest
-from tests.market.structure_tape import Tape, at, told
+from tests.market.structure_tape import Tape, at, fired_alerts
 
 ABOVE, BELOW = "va-accept-above", "va-accept-below"
 
 
 def closes(*prices: int | None) -> list[list[tuple[str, int]]]:
     tape = Tape()
-    return [told(tape.bracket(index, price)) for index, price in enumerate(prices)]
+    return [fired_alerts(tape.bracket(index, price)) for index, price in enumerate(prices)]
 
 
 def test_two_closes_beyond_fire() -> None:
@@ -52,7 +52,7 @@ def test_omitted_brackets_break_the_pair_too() -> None:
     tape = Tape()
     tape.bracket(0, 1001)
     assert tape.bracket(2, 1001) == []
-    assert told(tape.bracket(3, 1001)) == [(ABOVE, 1001)]
+    assert fired_alerts(tape.bracket(3, 1001)) == [(ABOVE, 1001)]
 
 
 def test_another_acceptance_needs_a_close_back_inside() -> None:
@@ -76,4 +76,4 @@ def test_a_session_that_opens_above_is_accepted_at_the_close_of_its_second_brack
     tape = Tape()
     tape.trade(0, 1010)
     tape.bracket(0, 1012)
-    assert told(tape.bracket(1, 1015)) == [(ABOVE, 1015)]
+    assert fired_alerts(tape.bracket(1, 1015)) == [(ABOVE, 1015)]

@@ -1,13 +1,13 @@
 """`va-reject-*`, worked by hand: VAH 1000, VAL 960, arm 8. A poke is 1001 or more, a close back is 999 or less."""
 
 import pytest
-from tests.market.structure_tape import Tape, at, told
+from tests.market.structure_tape import Tape, at, fired_alerts
 
 HIGH, LOW = "va-reject-high", "va-reject-low"
 
 
 def rejects(found: list) -> list[tuple[str, int]]:
-    return [one for one in told(found) if one[0] in {HIGH, LOW}]
+    return [one for one in fired_alerts(found) if one[0] in {HIGH, LOW}]
 
 
 def test_a_poke_and_a_close_back_fire() -> None:
@@ -204,7 +204,7 @@ def test_acceptance_does_not_reset_the_conditions_of_another_reject() -> None:
     tape = fired()
     tape.trade(20, 1001)
     tape.bracket(0, 1001)
-    assert told(tape.bracket(1, 1001)) == [("va-accept-above", 1001)]
+    assert fired_alerts(tape.bracket(1, 1001)) == [("va-accept-above", 1001)]
     tape.trade(89, 998)
     tape.bracket(2, 999)
     tape.trade(91, 1001)
@@ -225,7 +225,7 @@ def test_the_arm_inside_counts_from_the_close_of_the_bracket() -> None:
     tape.trade(51, 1001)
     assert rejects(tape.five(55, 999)) == [(HIGH, 999)]
     tape.trade(59, 1001)
-    assert told(tape.bracket(1, 1001)) == [("va-accept-above", 1001)]
+    assert fired_alerts(tape.bracket(1, 1001)) == [("va-accept-above", 1001)]
     tape.trade(89, 980)
     tape.bracket(2, 980)
     tape.trade(91, 1001)
@@ -243,8 +243,11 @@ def test_a_third_acceptance_disarms_although_it_fires_no_alert() -> None:
     """
     tape = Tape()
     tape.trade(0, 990)
-    said = [told(tape.bracket(n, close)) for n, close in enumerate((1001, 1001, 999, 1001, 1001, 999, 1001))]
-    assert [bool(one) for one in said] == [False, True, False, False, True, False, False]
+    fired = [
+        fired_alerts(tape.bracket(n, close))
+        for n, close in enumerate((1001, 1001, 999, 1001, 1001, 999, 1001))
+    ]
+    assert [bool(one) for one in fired] == [False, True, False, False, True, False, False]
     tape.trade(231, 1001)
     assert tape.bracket(7, 1001) == []
     assert tape.five(245, 999) == []
@@ -262,7 +265,7 @@ def test_acceptance_above_does_not_affect_the_lower_edge() -> None:
 def test_brackets_of_stale_trades_disarm_before_the_first_observation() -> None:
     tape = Tape()
     tape.bracket(0, 1001)
-    assert told(tape.bracket(1, 1001)) == [("va-accept-above", 1001)]
+    assert fired_alerts(tape.bracket(1, 1001)) == [("va-accept-above", 1001)]
     tape.trade(61, 990)
     tape.trade(62, 1001)
     assert tape.five(65, 999) == []
@@ -277,7 +280,7 @@ def test_the_maximum_of_rejects_survives_acceptance() -> None:
     tape.trade(36, 1001)
     tape.five(40, 999)
     tape.bracket(1, 1001)
-    assert told(tape.bracket(2, 1001)) == [("va-accept-above", 1001)]
+    assert fired_alerts(tape.bracket(2, 1001)) == [("va-accept-above", 1001)]
     tape.bracket(3, 990)
     tape.trade(130, 1001)
     assert tape.five(135, 999) == []

@@ -1,7 +1,7 @@
 """`va-test-*`, worked by hand: VAH 1000, VAL 960, tolerance 2 (998 to 1002, 958 to 962), arm 8, rest 15 minutes."""
 
 import pytest
-from tests.market.structure_tape import PRIOR, Tape, opening, told
+from tests.market.structure_tape import PRIOR, Tape, fired_alerts, opening
 
 from outcry.market.opening import Prior
 
@@ -33,7 +33,7 @@ def test_a_wide_value_area_requires_a_tenth_of_it(width: int, away: int, fires: 
     """100 wide: 10 ticks; 101 wide: 10.1, rounded up to 11."""
     tape = Tape(opening(Prior(PRIOR.trade_date, 950, 1000, 1000 - width, 1020, 880, 950)))
     tape.trade(0, 1000 - away)
-    assert told(tape.trade(1, 1000)) == ([(HIGH, 1000)] if fires else [])
+    assert fired_alerts(tape.trade(1, 1000)) == ([(HIGH, 1000)] if fires else [])
 
 
 def test_a_touch_from_above_fires_too() -> None:
@@ -49,7 +49,7 @@ def test_armed_above_the_edge_is_armed_outside_value() -> None:
     """The rest ends at minute 16; 8 above arms."""
     tape = Tape()
     tape.trade(0, 990)
-    assert told(tape.trade(1, 1000)) == [(HIGH, 1000)]
+    assert fired_alerts(tape.trade(1, 1000)) == [(HIGH, 1000)]
     tape.trade(17, 1008)
     (alert,) = tape.trade(18, 1001)
     assert alert.params["approach"] == "outside"
@@ -58,7 +58,7 @@ def test_armed_above_the_edge_is_armed_outside_value() -> None:
 def test_it_stays_latched_until_fifteen_minutes_and_an_arm_away() -> None:
     tape = Tape()
     tape.trade(0, 990)
-    assert told(tape.trade(1, 1000)) == [(HIGH, 1000)]
+    assert fired_alerts(tape.trade(1, 1000)) == [(HIGH, 1000)]
     assert tape.trade(2, 999) == []  # still at the edge
     assert tape.trade(3, 985) == []  # away, but too early
     assert tape.trade(4, 1000) == []  # so it is not armed
@@ -67,7 +67,7 @@ def test_it_stays_latched_until_fifteen_minutes_and_an_arm_away() -> None:
     assert tape.trade(17, 993) == []  # one tick too near
     assert tape.trade(18, 1000) == []
     assert tape.trade(19, 992) == []
-    assert told(tape.trade(19, 998, 1)) == [(HIGH, 998)]
+    assert fired_alerts(tape.trade(19, 998, 1)) == [(HIGH, 998)]
 
 
 def test_an_arm_away_at_exactly_fifteen_minutes_arms() -> None:
@@ -75,7 +75,7 @@ def test_an_arm_away_at_exactly_fifteen_minutes_arms() -> None:
     tape.trade(0, 990)
     tape.trade(1, 1000)
     tape.trade(16, 992)
-    assert told(tape.trade(16, 1000, 1)) == [(HIGH, 1000)]
+    assert fired_alerts(tape.trade(16, 1000, 1)) == [(HIGH, 1000)]
 
 
 def test_at_most_three_per_session() -> None:
@@ -98,14 +98,14 @@ def test_a_session_that_opens_beyond_waits_for_a_price_in_value(opened: int) -> 
     assert tape.trade(5, 993) == []
     assert tape.trade(6, 1000) == []
     assert tape.trade(7, 992) == []
-    assert told(tape.trade(8, 1000)) == [(HIGH, 1000)]
+    assert fired_alerts(tape.trade(8, 1000)) == [(HIGH, 1000)]
 
 
 def test_an_entry_far_inside_arms_at_once() -> None:
     tape = Tape()
     tape.trade(0, 1020)
     tape.trade(1, 990)
-    assert told(tape.trade(2, 1001)) == [(HIGH, 1001)]
+    assert fired_alerts(tape.trade(2, 1001)) == [(HIGH, 1001)]
 
 
 def test_a_jump_over_all_of_value_is_not_in_value() -> None:
@@ -119,7 +119,7 @@ def test_an_open_at_the_edge_is_in_value() -> None:
     tape = Tape()
     tape.trade(0, 1000)
     tape.trade(1, 1008)
-    assert told(tape.trade(2, 1000)) == [(HIGH, 1000)]
+    assert fired_alerts(tape.trade(2, 1000)) == [(HIGH, 1000)]
 
 
 def test_the_lower_edge_mirrors() -> None:
@@ -141,7 +141,7 @@ def test_an_open_below_waits_for_value_at_the_lower_edge_only() -> None:
     tape.trade(5, 952)
     (alert,) = tape.trade(6, 958)
     assert (alert.type, alert.params["approach"]) == (LOW, "outside")
-    assert told(tape.trade(7, 998)) == [(HIGH, 998)]
+    assert fired_alerts(tape.trade(7, 998)) == [(HIGH, 998)]
 
 
 # -- a reject replaces the test
@@ -153,7 +153,7 @@ def rejected() -> Tape:
     tape.trade(0, 990)
     tape.trade(1, 1003)
     tape.trade(4, 991)
-    assert told(tape.five(5, 991)) == [("va-reject-high", 991)]
+    assert fired_alerts(tape.five(5, 991)) == [("va-reject-high", 991)]
     return tape
 
 
@@ -164,11 +164,11 @@ def test_a_touch_within_five_minutes_of_a_reject_is_muted_and_latches() -> None:
     tape.trade(25, 990, -2)
     assert tape.trade(25, 998, -1) == []  # a nanosecond short of 15 minutes when it was away
     tape.trade(25, 990, -1)
-    assert told(tape.trade(25, 998)) == [(HIGH, 998)]
+    assert fired_alerts(tape.trade(25, 998)) == [(HIGH, 998)]
 
 
 def test_a_touch_at_exactly_five_minutes_fires() -> None:
-    assert told(rejected().trade(10, 998)) == [(HIGH, 998)]
+    assert fired_alerts(rejected().trade(10, 998)) == [(HIGH, 998)]
 
 
 def test_a_muted_touch_does_not_count() -> None:
@@ -177,14 +177,14 @@ def test_a_muted_touch_does_not_count() -> None:
     found = []
     for minute in range(30, 110, 20):
         tape.trade(minute, 990)
-        found += told(tape.trade(minute + 1, 998))
+        found += fired_alerts(tape.trade(minute + 1, 998))
     assert found == [(HIGH, 998)] * 3
 
 
 def test_a_reject_of_the_other_edge_mutes_nothing() -> None:
     tape = rejected()
     tape.trade(6, 980)
-    assert told(tape.trade(7, 962)) == [(LOW, 962)]
+    assert fired_alerts(tape.trade(7, 962)) == [(LOW, 962)]
 
 
 # -- bars
@@ -194,11 +194,11 @@ def test_a_bar_touches_with_its_range_and_latches_although_it_closed_away() -> N
     """The wick of minute 2 reaches 998; its close is 10 away. Later wicks within the rest fire nothing."""
     tape = Tape()
     tape.bar(1, 985, 990, 990)
-    assert told(tape.bar(2, 988, 998, 990)) == [(HIGH, 990)]
+    assert fired_alerts(tape.bar(2, 988, 998, 990)) == [(HIGH, 990)]
     assert [tape.bar(minute, 988, 998, 990) for minute in range(3, 17)] == [[]] * 14
     # minute 17 ends the rest: it fires nothing itself, and arms by its close
     assert tape.bar(17, 988, 998, 990) == []
-    assert told(tape.bar(18, 988, 998, 990)) == [(HIGH, 990)]
+    assert fired_alerts(tape.bar(18, 988, 998, 990)) == [(HIGH, 990)]
 
 
 def test_a_bar_arms_with_its_close_only() -> None:
@@ -207,7 +207,7 @@ def test_a_bar_arms_with_its_close_only() -> None:
     tape.bar(2, 980, 996, 995)  # was far away but closed near
     assert tape.bar(3, 995, 1000, 995) == []
     tape.bar(4, 980, 996, 992)
-    assert told(tape.bar(5, 992, 998, 997)) == [(HIGH, 997)]
+    assert fired_alerts(tape.bar(5, 992, 998, 997)) == [(HIGH, 997)]
 
 
 def test_a_bar_that_ends_a_tick_short_does_not_touch() -> None:

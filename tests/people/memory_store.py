@@ -21,7 +21,7 @@ from outcry.people.model import (
 from outcry.people.smtp import Mail, MailFailed
 
 DAY_NS = 24 * 3600 * 10**9
-KEPT_NS = 100 * DAY_NS
+RETENTION_NS = 100 * DAY_NS
 
 
 @dataclass
@@ -278,7 +278,7 @@ class MemoryIdentity:
     ) -> int | None:
         if not self._as_proved(user):
             return None
-        over = [row.id for row in self._sessions.values() if row.created_ns < now_ns - KEPT_NS]
+        over = [row.id for row in self._sessions.values() if row.created_ns < now_ns - RETENTION_NS]
         for row_id in over:
             del self._sessions[row_id]
         number = self._number()
@@ -332,7 +332,9 @@ class MemoryIdentity:
             if any(known.digest == row.digest for known in self._tokens.values()):
                 raise StoreBusy("a token of that digest is known")
             for over in [
-                known.id for known in self._tokens.values() if known.expires_ns < row.created_ns - KEPT_NS
+                known.id
+                for known in self._tokens.values()
+                if known.expires_ns < row.created_ns - RETENTION_NS
             ]:
                 del self._tokens[over]
             number = self._number()

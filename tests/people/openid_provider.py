@@ -63,8 +63,8 @@ class Provider:
         }  # fmt: skip
         if "max_age" in query:
             honest["auth_time"] = self.now_s
-        said = {name: value for name, value in (honest | self.claims).items() if value is not None}
-        return {"access_token": "an access token", "token_type": "Bearer", "id_token": self.signed(said)}
+        claims = {name: value for name, value in (honest | self.claims).items() if value is not None}
+        return {"access_token": "an access token", "token_type": "Bearer", "id_token": self.signed(claims)}
 
     def signed(self, claims: dict[str, Any]) -> str:
         header = {"alg": self.algorithm, "kid": self.key.kid}
@@ -99,7 +99,7 @@ class Provider:
 @contextmanager
 def provider(now_s: int) -> Iterator[Provider]:
     """One that answers until the end of the block."""
-    said = Provider(now_s)
+    running = Provider(now_s)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -110,7 +110,7 @@ def provider(now_s: int) -> Iterator[Provider]:
             self._answer(dict(parse_qsl(body)))
 
         def _answer(self, form: dict[str, str]) -> None:
-            status, body = said.answer(self.path, form, self.headers.get("authorization", ""))
+            status, body = running.answer(self.path, form, self.headers.get("authorization", ""))
             self.send_response(status)
             self.send_header("content-type", "application/json")
             if status == 302:
@@ -122,11 +122,11 @@ def provider(now_s: int) -> Iterator[Provider]:
         def log_message(self, *_: Any) -> None: ...
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    said.url = f"http://127.0.0.1:{server.server_address[1]}"
+    running.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield said
+        yield running
     finally:
         server.shutdown()
         thread.join()

@@ -79,8 +79,8 @@ class Authenticator:
         return hashlib.sha256(rp_id.encode()).digest() + struct.pack(">BI", flags, self.sign_count)
 
     def _client(self, kind: str, challenge: str, changed: dict[str, Any]) -> bytes:
-        said = {"type": kind, "challenge": challenge, "origin": self.origin, "crossOrigin": False}
-        return json.dumps(said | changed).encode()
+        client_data = {"type": kind, "challenge": challenge, "origin": self.origin, "crossOrigin": False}
+        return json.dumps(client_data | changed).encode()
 
     def _answer(self, response: dict[str, Any]) -> str:
         number = b64(self.credential_id)

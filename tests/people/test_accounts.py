@@ -118,8 +118,8 @@ def test_one_disabled_is_signed_out_everywhere_and_back_when_enabled(harness: Id
     harness.identity.change_user(owner, signed.user.id, HERE, disabled=False)
     assert not harness.in_force(signed.token)
     assert isinstance(harness.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
-    told = [line.details for line in harness.store.lines if line.event == "user_changed"]
-    assert told == [{"email": MEMBER, "disabled": value} for value in ("true", "true", "false", "false")]
+    changes = [line.details for line in harness.store.lines if line.event == "user_changed"]
+    assert changes == [{"email": MEMBER, "disabled": value} for value in ("true", "true", "false", "false")]
 
 
 def test_the_last_operator_stays_one(harness: IdentityHarness) -> None:
@@ -235,9 +235,9 @@ def test_no_secret_is_ever_noted(harness: IdentityHarness) -> None:
     )
     secret, _ = harness.identity.begin_totp(signed.user)
     assert harness.post is not None
-    said = repr(harness.store.lines)
-    for kept in (PASSWORD, OTHER_PASSWORD, secret, signed.token, harness.post.link(MEMBER)):
-        assert kept not in said
+    lines = repr(harness.store.lines)
+    for secret_text in (PASSWORD, OTHER_PASSWORD, secret, signed.token, harness.post.link(MEMBER)):
+        assert secret_text not in lines
 
 
 # -- which passwords

@@ -351,9 +351,9 @@ def test_what_comes_back_belongs_to_the_browser_that_went(harness: IdentityHarne
     address, ticket = harness.identity.begin_openid("/")
     given = there.authorize(address)
     _, other = harness.identity.begin_openid("/")
-    for wrong, said in ((other, given), (ticket, given | {"state": "another"}), ("", given), (ticket, {})):
+    for wrong, query in ((other, given), (ticket, given | {"state": "another"}), ("", given), (ticket, {})):
         with refusal(Reason.LINK):
-            harness.identity.finish_openid(wrong, said, None, HERE)
+            harness.identity.finish_openid(wrong, query, None, HERE)
     harness.clock.pass_s(600)
     with refusal(Reason.LINK):
         harness.identity.finish_openid(ticket, given, None, HERE)
@@ -389,9 +389,9 @@ def test_a_code_counts_once(harness: IdentityHarness, there: Provider) -> None:
 def test_somebody_who_declines_is_told_so(harness: IdentityHarness, there: Provider) -> None:
     address, ticket = harness.identity.begin_openid("/")
     state = there.authorize(address)["state"]
-    for said in ({"error": "access_denied"}, {"code": ""}, {"code": "x" * 5000}):
+    for query in ({"error": "access_denied"}, {"code": ""}, {"code": "x" * 5000}):
         with refusal(Reason.SIGN_IN_SERVICE):
-            harness.identity.finish_openid(ticket, said | {"state": state}, None, HERE)
+            harness.identity.finish_openid(ticket, query | {"state": state}, None, HERE)
     assert there.forms == []
 
 

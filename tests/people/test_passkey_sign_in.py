@@ -121,9 +121,9 @@ def test_a_browser_that_does_not_name_frames_signs_in(harness: IdentityHarness) 
 
     class Older(Authenticator):
         def _client(self, kind: str, challenge: str, changed: dict[str, Any]) -> bytes:
-            said = json.loads(super()._client(kind, challenge, changed))
-            del said["crossOrigin"]
-            return json.dumps(said).encode()
+            client_data = json.loads(super()._client(kind, challenge, changed))
+            del client_data["crossOrigin"]
+            return json.dumps(client_data).encode()
 
     device = add(harness, harness.member().user, Older(SITE))
     assert isinstance(sign_in(harness, device), SignedIn)

@@ -63,11 +63,11 @@ def test_a_secret_not_made_here_is_refused(harness: IdentityHarness, secret: str
 
 def test_the_secret_is_kept_sealed_to_its_user(harness: IdentityHarness) -> None:
     signed, secret, _ = turned_on(harness)
-    kept = harness.user(signed).totp_sealed
-    assert kept is not None
-    assert secret.encode() not in kept
+    stored = harness.user(signed).totp_sealed
+    assert stored is not None
+    assert secret.encode() not in stored
     other = harness.member("ben@example.com").user
-    harness.store.set_totp(other.id, kept)  # a cell copied in the database
+    harness.store.set_totp(other.id, stored)  # a cell copied in the database
     came = harness.identity.sign_in("ben@example.com", PASSWORD, HERE)
     assert isinstance(came, SecondFactorRequired)
     with refusal(Reason.CODE):
@@ -136,8 +136,8 @@ def test_recovery_codes_are_their_users_alone_and_kept_as_digests(harness: Ident
     assert isinstance(came, SecondFactorRequired)
     with refusal(Reason.CODE):
         harness.identity.second_factor(came.ticket, codes[1], HERE)
-    kept = b"".join(digest for mine in harness.store._codes.values() for digest in mine)
-    assert codes[1].replace("-", "").encode() not in kept
+    stored = b"".join(digest for mine in harness.store._codes.values() for digest in mine)
+    assert codes[1].replace("-", "").encode() not in stored
 
 
 def test_new_recovery_codes_stand_in_the_place_of_the_old(harness: IdentityHarness) -> None:

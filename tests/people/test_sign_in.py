@@ -118,8 +118,8 @@ def test_every_sign_in_has_a_token_of_its_own_kept_as_a_digest(harness: Identity
     assert isinstance(second, SignedIn)
     assert first.token != second.token
     assert len(second.token) >= 43  # 256 bits in base 64
-    kept = b"".join(row.digest for row in harness.store.sessions())
-    assert second.token.encode() not in kept
+    stored = b"".join(row.digest for row in harness.store.sessions())
+    assert second.token.encode() not in stored
 
 
 def test_a_wrong_password_and_an_unknown_address_are_told_alike(harness: IdentityHarness) -> None:
@@ -139,10 +139,10 @@ def test_an_unknown_address_and_one_without_password_cost_a_hash_too(harness: Id
     verify = harness.identity._passwords._hasher.verify
 
     class Counting:
-        def verify(self, kept: str, password: bytes) -> bool:
-            parts = dict(part.split("=") for part in kept.split("$")[3].split(","))
+        def verify(self, stored: str, password: bytes) -> bool:
+            parts = dict(part.split("=") for part in stored.split("$")[3].split(","))
             asked.append((int(parts["m"]), int(parts["t"]), int(parts["p"])))
-            return verify(kept, password)
+            return verify(stored, password)
 
     harness.identity._passwords._hasher = Counting()  # type: ignore[assignment]
     for email in (MEMBER, "nobody@example.com", "keys@example.com"):
@@ -168,13 +168,13 @@ def test_no_more_than_two_hashes_are_worked_at_once(harness: IdentityHarness) ->
     verify = harness.identity._passwords._hasher.verify
 
     class Slow:
-        def verify(self, kept: str, password: bytes) -> bool:
+        def verify(self, stored: str, password: bytes) -> bool:
             nonlocal working, most
             working += 1
             most = max(most, working)
             time.sleep(0.02)
             try:
-                return verify(kept, password)
+                return verify(stored, password)
             finally:
                 working -= 1
 
@@ -198,11 +198,11 @@ def test_who_finds_the_queue_full_is_sent_away_at_once() -> None:
     harness.member()
     go_on = Event()
 
-    class Held:
-        def verify(self, kept: str, password: bytes) -> bool:
+    class BlockedHasher:
+        def verify(self, stored: str, password: bytes) -> bool:
             return go_on.wait(600) and False
 
-    harness.identity._passwords._hasher = Held()  # type: ignore[assignment]
+    harness.identity._passwords._hasher = BlockedHasher()  # type: ignore[assignment]
     reasons = list[Reason]()
 
     def sign_in(number: int) -> None:
@@ -229,8 +229,8 @@ def test_a_password_hashed_more_cheaply_is_hashed_anew_at_sign_in(harness: Ident
         user.id, PasswordHasher(time_cost=1, memory_cost=8192, parallelism=1).hash(PASSWORD), 0
     )
     harness.identity.sign_in(MEMBER, PASSWORD, HERE)
-    kept = harness.user(user).password_hash or ""
-    assert kept.startswith(f"$argon2id$v=19$m={MEMORY_KIB},t={PASSES},p={LANES}$")
+    stored = harness.user(user).password_hash or ""
+    assert stored.startswith(f"$argon2id$v=19$m={MEMORY_KIB},t={PASSES},p={LANES}$")
     assert isinstance(harness.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
 
 

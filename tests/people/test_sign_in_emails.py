@@ -252,8 +252,8 @@ def test_tokens_are_long_and_kept_as_digests(harness: IdentityHarness) -> None:
     harness.member()
     token = reset_token(harness)
     assert len(token) >= 43
-    kept = [row.digest for row in harness.store._tokens.values()]
-    assert all(len(digest) == 32 and token.encode() not in digest for digest in kept)
+    digests = [row.digest for row in harness.store._tokens.values()]
+    assert all(len(digest) == 32 and token.encode() not in digest for digest in digests)
 
 
 # -- another address
@@ -288,8 +288,8 @@ def test_an_address_that_is_taken_is_answered_like_a_free_one(harness: IdentityH
     user = harness.member().user
     box(harness).mails.clear()
     harness.identity.begin_email(user, OWNER, HERE)
-    told = next(mail for mail in box(harness).mails if mail.to == OWNER)
-    assert "token" not in told.text
+    notice = next(mail for mail in box(harness).mails if mail.to == OWNER)
+    assert "token" not in notice.text
     assert harness.events(user)[-1] == "email_asked"
 
 
@@ -326,17 +326,17 @@ def test_every_mail_is_there_in_every_language_with_the_same_facts() -> None:
         "link": "{L}", "site": "{S}", "wanted": "{W}", "operator": "{O}", "shown": "{A}", "hours": "{H}", "why": "{Y}",
     }  # fmt: skip
     for about in TEXTS["en"]:
-        said = {language: build_message(about, language, MEMBER, **facts) for language in TEXTS}
+        messages = {language: build_message(about, language, MEMBER, **facts) for language in TEXTS}
         used = {
             language: [
                 {fact for fact in facts.values() if fact in part} for part in (mail.subject, mail.text)
             ]
-            for language, mail in said.items()
+            for language, mail in messages.items()
         }
         assert used["de"] == used["en"]
         assert used["en"][1] & {"{S}", "{L}"}  # where it comes from, or leads to
-        assert not re.search(r"\{[a-z]", said["en"].subject + said["en"].text)
-        assert said["de"].subject != said["en"].subject
+        assert not re.search(r"\{[a-z]", messages["en"].subject + messages["en"].text)
+        assert messages["de"].subject != messages["en"].subject
 
 
 def test_a_person_is_written_to_in_the_language_of_the_account(harness: IdentityHarness) -> None:

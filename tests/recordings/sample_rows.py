@@ -56,13 +56,13 @@ class Made:
 
 def flat(events: Iterable[Event]) -> list[object]:
     """Return events with each row separate, so that results do not depend on batches."""
-    said: list[object] = []
+    summary: list[object] = []
     for event in events:
         if isinstance(event, Trades | Bars):
-            said += [(type(event).__name__, *row) for row in event.rows.tolist()]
+            summary += [(type(event).__name__, *row) for row in event.rows.tolist()]
         else:
-            said.append(event)
-    return said
+            summary.append(event)
+    return summary
 
 
 def rows_of(events: Iterable[Event]) -> np.ndarray:

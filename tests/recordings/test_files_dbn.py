@@ -20,7 +20,7 @@ FORMS = ("dbn", "dbz", "v1.dbn.zst", "v2.dbn.zst", "v3.dbn.zst")
 def metadata(schema: str | None, symbols: list[str], mappings: dict[str, list[tuple[str, str, str]]] | None = None,
              version: int = 3, stype_in: str = "raw_symbol", *, ts_out: bool = False) -> bytes:  # fmt: skip
     """A header. Mappings: symbol → (first day, day after the last, instrument number)."""
-    told = [
+    mappings = [
         SimpleNamespace(
             raw_symbol=symbol,
             intervals=[
@@ -34,7 +34,7 @@ def metadata(schema: str | None, symbols: list[str], mappings: dict[str, list[tu
     ]
     return dbn.Metadata(
         dataset="GLBX.MDP3", start=1704153600_000000000, stype_out=dbn.SType.INSTRUMENT_ID, symbols=symbols,
-        partial=[], not_found=[], mappings=told, schema=dbn.Schema(schema) if schema else None,
+        partial=[], not_found=[], mappings=mappings, schema=dbn.Schema(schema) if schema else None,
         stype_in=dbn.SType(stype_in), end=None, limit=None, ts_out=ts_out, version=version,
     ).encode()  # fmt: skip
 

@@ -14,15 +14,15 @@ EACH = 60
 
 
 def attempt(path: Path, universe: Universe) -> None:
-    told = ""
+    message = ""
     try:
         reading = FileLibrary().open(path, universe, ReadOptions(stamp="open", tz="UTC"))
         if reading is not None:
             for batch in reading.batches():
                 assert batch.rows.dtype == batch.quality.dtype
     except FileRefused as refusal:
-        told = str(refusal)
-    assert not told or str(path) in told
+        message = str(refusal)
+    assert not message or str(path) in message
 
 
 def damage(data: bytes, chance: random.Random) -> bytes:

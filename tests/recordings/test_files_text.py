@@ -263,9 +263,9 @@ def test_a_zone_that_the_times_name_is_not_overruled(tmp_path, refused) -> None:
 def test_a_table_without_a_header_gets_an_example_for_local_times_too(tmp_path, refused) -> None:
     """Interactive Brokers writes the exchange's clock: a column called `timestamp_utc` would move it by hours."""
     path = write(tmp_path, "ESH4.csv", f"20240102 09:30:00,{PRICES}\n")
-    said = str(refused(path, tz="America/New_York", stamp="open"))
-    assert "no header" in said
-    assert said.endswith(
+    message = str(refused(path, tz="America/New_York", stamp="open"))
+    assert "no header" in message
+    assert message.endswith(
         "if the times are not UTC, use time,open,high,low,close,volume with --tz and --stamp"
     )
 

@@ -277,7 +277,7 @@ def test_rows_while_the_market_is_closed_are_counted_not_stored(
 
 def test_what_a_crash_left_is_swept_and_nothing_else(installation: Installation, ticks: Write) -> None:
     take(installation, ticks(DAY, *WHOLE))
-    kept = everything(installation)
+    stored = everything(installation)
     stray = (
         Path(installation.settings.data)
         / "tape"
@@ -291,7 +291,7 @@ def test_what_a_crash_left_is_swept_and_nothing_else(installation: Installation,
     begun.write_text("operator/ES/ESU2024/2024-07-05.lean.ticks.ab.dbn.zst\n")
     take(installation, ticks("20240703", *WHOLE, folder="next"))
     assert not stray.exists()
-    assert set(kept[1]) < set(everything(installation)[1])
+    assert set(stored[1]) < set(everything(installation)[1])
 
 
 def test_two_imports_at_once_are_refused_not_mixed(installation: Installation, ticks: Write) -> None:
@@ -330,19 +330,19 @@ TRADES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=12)
 
 
 @given(TRADES, TRADES)
-def test_joining_is_a_multiset_union(kept: list[tuple[int, int]], new: list[tuple[int, int]]) -> None:
+def test_joining_is_a_multiset_union(stored: list[tuple[int, int]], new: list[tuple[int, int]]) -> None:
     def rows(trades: list[tuple[int, int]]) -> np.ndarray:
         made = np.zeros(len(trades), TRADE)
         made["ts_event"], made["price"] = [t for t, _ in trades], [p for _, p in trades]
         return made
 
-    joined, repeated = join(rows(kept), rows(new), Quality.TICKS)
+    joined, repeated = join(rows(stored), rows(new), Quality.TICKS)
     found = sorted(zip(joined["ts_event"].tolist(), joined["price"].tolist(), strict=True))
     expected = sorted(
-        trade for trade in set(kept + new) for _ in range(max(kept.count(trade), new.count(trade)))
+        trade for trade in set(stored + new) for _ in range(max(stored.count(trade), new.count(trade)))
     )
     assert found == expected
-    assert len(repeated) == len(kept) + len(new) - len(joined)
+    assert len(repeated) == len(stored) + len(new) - len(joined)
     assert (np.diff(joined["ts_event"]) >= 0).all()
 
 

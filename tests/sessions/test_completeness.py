@@ -42,8 +42,8 @@ def minutes_of(session: Session, *gaps: tuple[int, int], every: int = 1) -> np.n
     """The minutes of a session with a trade: one in `every`, but in gaps (minutes from its open, end not included)."""
     opened = session.open_ns // NANOS_PER_MINUTE
     length = (session.close_ns - session.open_ns) // NANOS_PER_MINUTE
-    kept = [n for n in range(0, length, every) if not any(first <= n < last for first, last in gaps)]
-    return np.array([opened + n for n in kept], dtype=np.int64)
+    present = [n for n in range(0, length, every) if not any(first <= n < last for first, last in gaps)]
+    return np.array([opened + n for n in present], dtype=np.int64)
 
 
 def holes(

@@ -61,7 +61,7 @@ class Mailbox:
 class SignInService:
     """An OpenID provider that says what the test has it say."""
 
-    says: OpenIdAnswer
+    answer: OpenIdAnswer
     name: str = "Example ID"
     asked: list[OpenIdRequest] = field(default_factory=list)
 
@@ -71,7 +71,7 @@ class SignInService:
 
     def answer(self, code: str, request: OpenIdRequest) -> OpenIdAnswer:
         assert code == "good"
-        return self.says
+        return self.answer
 
 
 @dataclass

@@ -101,10 +101,10 @@ def _visit(zone: str) -> PageRequest:
 
 def test_webhooks_that_bring_nothing_are_counted(harness: WebHarness) -> None:
     ann = Member(harness, "worried@example.com")
-    well, gone, paused = (made(harness, ann, label=name) for name in ("well", "gone", "paused"))
+    well, failing, paused = (made(harness, ann, label=name) for name in ("well", "gone", "paused"))
     assert "3 webhooks" in Read(ann.get("/account")).text
     assert "failing" not in Read(ann.get("/account")).text
-    disabled(harness, gone)
+    disabled(harness, failing)
     ann.send(f"/account/webhooks/{paused.id}/pause")
     assert "1 webhook is failing" in Read(ann.get("/account")).text
     queue(harness, well, failing_since_ns=harness.installation.clock.now_ns())

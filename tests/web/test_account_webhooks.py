@@ -14,9 +14,9 @@ from tests.web.webhook_harness import (
     ScriptedDeliverer,
     attempt,
     disabled,
-    kept,
     made,
     secret_on,
+    stored_rows,
     webhook_service,
     wish,
 )
@@ -54,7 +54,7 @@ def test_an_endpoint_gets_a_secret_that_is_shown_once(harness: WebHarness, ann: 
     empty = Read(ann.get("/account/webhooks")).text
     assert "while Outcry is open in your browser" in empty
     reply = ann.send("/account/webhooks", wish())
-    (row,) = kept(harness, ann)
+    (row,) = stored_rows(harness, ann)
     assert reply.headers["location"] == f"/account/webhooks/{row.id}/secret"
     page = ann.follow(reply)
     assert page.headers["cache-control"] == "no-store"
@@ -73,9 +73,9 @@ def test_an_endpoint_gets_a_secret_that_is_shown_once(harness: WebHarness, ann: 
     assert secret.encode() not in log
     assert b"very-secret" not in log
     with harness.installation.database.reading() as connection:
-        held = str(connection.exec_driver_sql("SELECT * FROM subscriptions").all())
-    assert "very-secret" not in held
-    assert secret not in held
+        stored = str(connection.exec_driver_sql("SELECT * FROM subscriptions").all())
+    assert "very-secret" not in stored
+    assert secret not in stored
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_what_cannot_be_a_webhook_is_refused_with_what_was_typed(
         assert page.entry("label") == "Desk"
     if field != "symbols":
         assert page.entries("symbols") == ["ES", "NQ"]
-    assert kept(harness, bob) == []
+    assert stored_rows(harness, bob) == []
 
 
 def test_an_address_left_empty_is_kept(harness: WebHarness, ann: Member) -> None:
@@ -134,7 +134,7 @@ def test_an_address_left_empty_is_kept(harness: WebHarness, ann: Member) -> None
         wish(target="email", address="", label="Renamed", symbols=[], min_severity="critical"),
     )
     assert reply.status == 303
-    after = kept(harness, ann)[-1]
+    after = stored_rows(harness, ann)[-1]
     assert (after.target, after.label, after.symbols, after.min_severity) == (
         Target.SLACK,
         "Renamed",
@@ -145,7 +145,7 @@ def test_an_address_left_empty_is_kept(harness: WebHarness, ann: Member) -> None
     refused = ann.send(f"/account/webhooks/{row.id}", wish(address=URL, label="Renamed again"))
     assert refused.status == 422
     assert Read(refused).entry("label") == "Renamed again"
-    assert kept(harness, ann)[-1].label == "Renamed"
+    assert stored_rows(harness, ann)[-1].label == "Renamed"
 
 
 def test_a_hostile_name_is_text(harness: WebHarness, ann: Member) -> None:
@@ -160,12 +160,12 @@ def test_a_webhook_is_paused_resumed_and_removed(harness: WebHarness, ann: Membe
     row = made(harness, ann, label="To be removed")
     place = f"/account/webhooks/{row.id}"
     assert Read(ann.follow(ann.send(f"{place}/pause"))).text.count("Paused. Alerts that fire now") == 1
-    assert kept(harness, ann)[-1].phase is SubscriptionPhase.PAUSED
+    assert stored_rows(harness, ann)[-1].phase is SubscriptionPhase.PAUSED
     ann.follow(ann.send(f"{place}/resume"))
-    assert kept(harness, ann)[-1].phase is SubscriptionPhase.ACTIVE
+    assert stored_rows(harness, ann)[-1].phase is SubscriptionPhase.ACTIVE
     assert "To be removed" in Read(ann.get(f"{place}/remove")).text
     assert ann.send(f"{place}/remove").headers["location"] == "/account/webhooks?done=removed"
-    assert all(one.id != row.id for one in kept(harness, ann))
+    assert all(one.id != row.id for one in stored_rows(harness, ann))
     for form in ("", "/remove", "/pause", "/resume", "/rotate", "/test"):
         assert ann.send(place + form).status == 404
 
@@ -191,17 +191,17 @@ def test_thirty_forms_at_once_make_twenty_webhooks(harness: WebHarness) -> None:
             pool.map(lambda _: bob.browser.send("POST", "/account/webhooks", body, FORM).status, range(30))
         )
     assert (sent.count(303), sent.count(422)) == (20, 10)
-    assert len(kept(harness, bob)) == 20
+    assert len(stored_rows(harness, bob)) == 20
 
 
 def test_a_secret_is_replaced_and_the_old_one_signs_for_a_day(harness: WebHarness, ann: Member) -> None:
     first = secret_on(ann.follow(ann.send("/account/webhooks", wish(label="Rotated"))))
-    row = kept(harness, ann)[-1]
+    row = stored_rows(harness, ann)[-1]
     with unconfirmed():
         reply = ann.send(f"/account/webhooks/{row.id}/rotate")
         assert reply.headers["location"] == f"/confirm?next=/account/webhooks/{row.id}"
     second = secret_on(ann.follow(ann.send(f"/account/webhooks/{row.id}/rotate")))
-    after = kept(harness, ann)[-1]
+    after = stored_rows(harness, ann)[-1]
     assert second != first
     assert after.sealed_old_secret is not None
     assert after.old_until_ns is not None
@@ -214,7 +214,7 @@ def test_a_secret_is_replaced_and_the_old_one_signs_for_a_day(harness: WebHarnes
 def test_a_test_goes_to_the_address_and_says_what_came_of_it(harness: WebHarness, tester: Member) -> None:
     DELIVERER.result = GOOD
     secret = secret_on(tester.follow(tester.send("/account/webhooks", wish())))
-    row = kept(harness, tester)[-1]
+    row = stored_rows(harness, tester)[-1]
     good = Read(tester.send(f"/account/webhooks/{row.id}/test"))
     assert DELIVERER.sent[-1] == (URL, [secret])
     for part in ("Delivered.", "200", "84 ms", "DNS lookup", "3 ms", "thanks", '{"version":2}'):
@@ -248,10 +248,10 @@ def test_a_disabled_webhook_is_enabled_by_a_test_that_arrives(harness: WebHarnes
     tester.send(f"/account/webhooks/{row.id}/resume")
     DELIVERER.result = Result("gone", 410, 12, (), "", "")
     tester.send(f"/account/webhooks/{row.id}/test")
-    assert kept(harness, tester)[-1].phase is SubscriptionPhase.DISABLED
+    assert stored_rows(harness, tester)[-1].phase is SubscriptionPhase.DISABLED
     DELIVERER.result = Result("ok", 200, 12, (), "", "")
     assert "This test enabled the webhook again" in Read(tester.send(f"/account/webhooks/{row.id}/test")).text
-    assert kept(harness, tester)[-1].phase is SubscriptionPhase.ACTIVE
+    assert stored_rows(harness, tester)[-1].phase is SubscriptionPhase.ACTIVE
 
 
 def test_deliveries_are_listed_filtered_and_paged(harness: WebHarness, tester: Member) -> None:
@@ -283,12 +283,12 @@ def test_deliveries_are_listed_filtered_and_paged(harness: WebHarness, tester: M
 def test_somebody_elses_webhook_does_not_exist(harness: WebHarness, ann: Member, bob: Member) -> None:
     row = made(harness, ann, label="Ann's own")
     place = f"/account/webhooks/{row.id}"
-    before = kept(harness, ann)
+    before = stored_rows(harness, ann)
     for path in ("", "/secret", "/remove"):
         assert bob.get(place + path).status == 404
     for form in ("", "/remove", "/pause", "/resume", "/rotate", "/test"):
         assert bob.send(place + form, wish(label="Bob's now")).status == 404
-    assert kept(harness, ann) == before
+    assert stored_rows(harness, ann) == before
     assert "Ann&#39;s own" not in bob.get("/account/webhooks").text
 
 
@@ -328,8 +328,8 @@ def test_of_another_address_it_is_said_that_its_host_cannot_be_found(
         DELIVERER.verdict = "ok"
     assert reply.headers["location"] == f"/account/webhooks/{row.id}?done=unverified"
     assert "The host can't be found right now" in Read(tester.follow(reply)).text
-    kept_address = tester.send(f"/account/webhooks/{row.id}", wish(address=""))
-    assert kept_address.headers["location"].endswith("?done=saved")
+    with_empty_address = tester.send(f"/account/webhooks/{row.id}", wish(address=""))
+    assert with_empty_address.headers["location"].endswith("?done=saved")
 
 
 def test_what_was_held_is_said_to_be_and_a_test_is_not(harness: WebHarness, tester: Member) -> None:

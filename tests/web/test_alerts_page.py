@@ -420,12 +420,12 @@ def test_a_page_that_stands_open_keeps_so_many_rows_and_leads_to_the_rest(
     before = own_harness.alert_seq()
     own_harness.forward(2 * 3600)
     until(tab.page, lambda: max(numbers(tab.page), default=0) > before, "no alert arrives")
-    kept = numbers(tab.page)
-    assert len(kept) == 6
+    shown_numbers = numbers(tab.page)
+    assert len(shown_numbers) == 6
     tab.page.locator("#alerts-older").click()
     assert "severity=info" in tab.page.url
-    shown = set(numbers(tab.page)) | set(kept)
-    assert shown >= {alert["seq"] for alert in known(own_harness) if alert["seq"] <= max(kept)}
+    shown = set(numbers(tab.page)) | set(shown_numbers)
+    assert shown >= {alert["seq"] for alert in known(own_harness) if alert["seq"] <= max(shown_numbers)}
 
 
 def test_a_symbol_that_is_not_live_any_more_is_marked_so(busy: WebHarness) -> None:
@@ -443,9 +443,9 @@ def test_a_day_without_alerts_says_what_is_nearest_to_a_level(
     busy: WebHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("outcry.web.alerts.page._today", lambda *_: 0)
-    for language, says in (("en", "Closest to a level"), ("de", "Am nächsten an einem Level")):
+    for language, heading in (("en", "Closest to a level"), ("de", "Am nächsten an einem Level")):
         text = busy.visitor(language).get("/alerts").text
-        found = re.search(rf"{says}: (\w+) (?:at|bei) ([\d,.']+), \w+(?: [↑↓])? ([\d,.']+)\.", text)
+        found = re.search(rf"{heading}: (\w+) (?:at|bei) ([\d,.']+), \w+(?: [↑↓])? ([\d,.']+)\.", text)
         assert found
         levels = asked(busy, f"/page/levels?symbol={found[1]}")
         assert levels["live"]

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 from tests.web.account_harness import Member, Read
 from tests.web.harness import Reply, WebHarness
-from tests.web.webhook_harness import SLACK, URL, ScriptedDeliverer, kept, made, webhook_service, wish
+from tests.web.webhook_harness import SLACK, URL, ScriptedDeliverer, made, stored_rows, webhook_service, wish
 
 from outcry.delivery import service as delivery
 from outcry.web import background
@@ -87,7 +87,7 @@ def test_whoever_waits_for_hosts_holds_up_nobody_else(harness: WebHarness, hosts
         finally:
             hosts.let_go()
         assert [one.result().status for one in sent] == [303] * 20
-    assert [len(kept(harness, member)) for member in others.values()] == [5] * 4
+    assert [len(stored_rows(harness, member)) for member in others.values()] == [5] * 4
 
 
 def test_what_finds_no_place_is_refused_with_what_was_typed(harness: WebHarness, hosts: Hanging) -> None:

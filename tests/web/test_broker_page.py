@@ -74,7 +74,7 @@ def until(so: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "code", "said", "buttons"),
+    ("phase", "code", "expected", "buttons"),
     [
         (ConnectionPhase.CONNECTING, "connecting", "(delayed) unless another feed", {"pause"}),
         (ConnectionPhase.CONNECTING, "unreachable", "can't be reached", {"pause"}),
@@ -88,13 +88,13 @@ def until(so: Callable[[], bool]) -> None:
     ],
 )
 def test_a_connection_says_how_it_stands_and_what_to_do(
-    scripted: ScriptedConnections, ann: Member, row: ConnectionRow, phase: ConnectionPhase, code: str, said: str,
+    scripted: ScriptedConnections, ann: Member, row: ConnectionRow, phase: ConnectionPhase, code: str, expected: str,
     buttons: set[str],
 ) -> None:  # fmt: skip
     scripted.move(row.id, phase, code)
     for place in (PLACE, "/account/brokers"):
         page = ann.get(place)
-        assert said in Read(page).text
+        assert expected in Read(page).text
         for button in ("pause", "resume"):
             assert (f'action="{PLACE}/{button}"' in page.text) == (button in buttons), (place, button)
         assert (f'class="button first small" href="{PLACE}/renew"' in page.text) == (
@@ -288,10 +288,10 @@ def test_every_code_of_a_connection_has_words_and_a_remedy(language: str) -> Non
     words = Languages.words(language)
     assert set(OF_ADAPTERS) <= CODES
     for code in CODES:
-        told = explained(words, made(phase=ConnectionPhase.FAILED, code=code))
-        assert told.means
-        assert told.cure, code
-        assert f"({code})" not in told.means
+        explanation = explained(words, made(phase=ConnectionPhase.FAILED, code=code))
+        assert explanation.means
+        assert explanation.cure, code
+        assert f"({code})" not in explanation.means
     for code in STATES:
         assert f"({code})" not in connection_state(words, made(code=code)).reason
     refused = found(

@@ -199,10 +199,10 @@ def test_parts_not_wanted_are_not_drawn(harness: ChartServer, page: Page) -> Non
         "ib": {"ibh", "ibl"},
         "overnight": {"onh", "onl"},
     }
-    for part, gone in kinds.items():
+    for part, removed_kind in kinds.items():
         record = look(page, show=[one for one in PARTS if one != part])
-        assert gone <= {line["kind"] for line in whole["lines"]}
-        assert not gone & {line["kind"] for line in record["lines"]}
+        assert removed_kind <= {line["kind"] for line in whole["lines"]}
+        assert not removed_kind & {line["kind"] for line in record["lines"]}
 
 
 def test_a_balance_still_forming_has_no_multiples(harness: ChartServer, page: Page) -> None:

@@ -35,7 +35,7 @@ def chart(harness: ChartServer, page: Page) -> Page:
     return page
 
 
-def said(page: Page) -> str:
+def announcement(page: Page) -> str:
     return page.locator("#said").inner_text()
 
 
@@ -45,20 +45,20 @@ def test_the_cursor_goes_by_period_and_row_and_says_what_is_there(harness: Chart
     newest = last["brackets"][-1]
     poc = row_of(last["levels"]["poc"], record["rowTicks"])
     assert record["cursor"] == {"date": last["date"], "slot": len(last["brackets"]) - 1, "row": poc}
-    assert f"{newest['letter']} from" in said(chart)
+    assert f"{newest['letter']} from" in announcement(chart)
     letters = letters_of(last, WEEK.tick_e9, record["rowTicks"])[poc]
-    assert " ".join(letters) in said(chart)
-    assert f"TPO {len(letters)}" in said(chart)
+    assert " ".join(letters) in announcement(chart)
+    assert f"TPO {len(letters)}" in announcement(chart)
 
     record = pressed(chart, "ArrowLeft", "ArrowLeft")
     bracket = last["brackets"][-3]
     assert record["cursor"]["slot"] == len(last["brackets"]) - 3
-    assert f"open {bracket['open']:,.2f}, high {bracket['high']:,.2f}" in said(chart)
+    assert f"open {bracket['open']:,.2f}, high {bracket['high']:,.2f}" in announcement(chart)
 
     record = pressed(chart, "ArrowUp")
     above = poc + record["rowTicks"] * WEEK.tick_e9 / 10**9
     assert record["cursor"]["row"] == above
-    assert said(chart).startswith(f"{above:,.2f}")
+    assert announcement(chart).startswith(f"{above:,.2f}")
 
 
 def test_the_cursor_goes_by_session(harness: ChartServer, chart: Page) -> None:
@@ -88,11 +88,11 @@ def test_zoom_and_fit(chart: Page) -> None:
 
 def test_keys_switch_layout_letters_and_parts_and_the_toolbar_and_address_follow(chart: Page) -> None:
     assert pressed(chart, "s")["layout"] == "split"
-    assert said(chart) == "Split."
+    assert announcement(chart) == "Split."
     assert chart.locator('input[name="layout"]:checked').input_value() == "split"
     assert pressed(chart, "b", "b")["mode"] == "blocks"
     assert not any("volume" in facts for facts in pressed(chart, "v")["sessions"].values())
-    assert said(chart) == "Volume off."
+    assert announcement(chart) == "Volume off."
     assert all("path" in facts for facts in pressed(chart, "p")["sessions"].values())
     query = parse_qs(urlsplit(chart.url).query)
     assert (query["layout"], query["letters"]) == (["split"], ["blocks"])
@@ -202,7 +202,7 @@ def test_dates_of_another_year_show_it(
     assert heads["2026-11-16"].startswith(caption)
     page.locator("#chart").focus()
     pressed(page, "End")
-    assert said(page).startswith(read)
+    assert announcement(page).startswith(read)
     page.evaluate("window.chart.note({})")
     assert page.evaluate(
         """async ([language]) => {
@@ -223,7 +223,7 @@ def test_in_german_dates_and_counts_are_german_and_prices_the_exchanges(
     assert all(re.match(r"7,\d{3}\.\d\d", tag["text"]) for tag in record["tags"])
     page.locator("#chart").focus()
     page.keyboard.press("End")
-    assert re.search(r"Volumen \d{1,3}(\.\d{3})*", said(page))
+    assert re.search(r"Volumen \d{1,3}(\.\d{3})*", announcement(page))
 
 
 def test_on_a_page_from_right_to_left_the_chart_goes_from_left_to_right(

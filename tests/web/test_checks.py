@@ -29,7 +29,7 @@ class Bench:
     def __init__(self) -> None:
         self.checks = Checks()
         self.go = asyncio.Event()
-        self.told: list[Found] = []
+        self.found: list[Found] = []
         self._now = count(1)
 
     async def wait(self) -> Found:
@@ -37,14 +37,14 @@ class Bench:
         return FOUND
 
     async def tell(self, found: Found) -> None:
-        self.told.append(found)
+        self.found.append(found)
 
     def begin(self, user: int, connection: int, check: Callable[[], Awaitable[Found]] | None = None) -> bool:
         return self.checks.begin((user, connection), check or self.wait, lambda: next(self._now), self.tell)
 
     async def ended(self, number: int) -> None:
         async with asyncio.timeout(60):
-            while len(self.told) < number:
+            while len(self.found) < number:
                 await asyncio.sleep(0.001)
 
 
@@ -56,16 +56,16 @@ async def test_a_user_has_two_and_a_connection_one() -> None:
     assert bench.begin(1, 2)
     assert not bench.begin(1, 3)
     assert bench.begin(2, 3)
-    kept = bench.checks.of((1, 1))
-    assert kept is not None
-    assert (kept.ended_ns, kept.findings) == (None, None)
+    check = bench.checks.of((1, 1))
+    assert check is not None
+    assert (check.ended_ns, check.findings) == (None, None)
     bench.go.set()
     await bench.ended(3)
-    assert bench.told == [FOUND, FOUND, FOUND]
-    kept = bench.checks.of((1, 1))
-    assert kept is not None
-    assert kept.ended_ns is not None
-    assert kept.findings == FOUND
+    assert bench.found == [FOUND, FOUND, FOUND]
+    check = bench.checks.of((1, 1))
+    assert check is not None
+    assert check.ended_ns is not None
+    assert check.findings == FOUND
     assert bench.begin(1, 3)
     bench.checks.forget((1, 3))
 
@@ -79,10 +79,10 @@ async def test_one_that_is_forgotten_says_nothing_of_the_next() -> None:
     assert bench.checks.of((1, 1)) is None
     assert bench.begin(1, 1)
     await asyncio.sleep(0.01)
-    kept = bench.checks.of((1, 1))
-    assert kept is not None
-    assert kept.ended_ns is None
-    assert bench.told == []
+    check = bench.checks.of((1, 1))
+    assert check is not None
+    assert check.ended_ns is None
+    assert bench.found == []
     bench.go.set()
     await bench.ended(1)
 
@@ -93,11 +93,11 @@ async def test_one_that_does_not_end_is_given_up() -> None:
     with patch("outcry.web.checks.TIMEOUT_S", 0.01):
         bench.begin(1, 1)
         await bench.ended(1)
-    kept = bench.checks.of((1, 1))
-    assert kept is not None
-    assert kept.ended_ns is not None
-    assert kept.findings is None
-    assert bench.told == [None]
+    check = bench.checks.of((1, 1))
+    assert check is not None
+    assert check.ended_ns is not None
+    assert check.findings is None
+    assert bench.found == [None]
 
 
 @on_a_loop

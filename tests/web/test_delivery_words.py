@@ -16,7 +16,7 @@ from outcry.web.language import LANGUAGES, Languages
 REFUSED = (
     "endpoint_invalid", "endpoint_not_https", "endpoint_userinfo", "endpoint_port", "endpoint_private", "endpoint_self",
 )  # fmt: skip
-SAID = (
+CODES = (
     *REFUSED, "endpoint_unresolvable", "ok", "connect_refused", "connect_timeout", "tls_error", "connection_lost",
     "answer_timeout", "bad_response", "redirect", "status", "gone", "rate_limited", "aborted", "our_message",
     "too_busy", "address_lost", "failing", "expired", "unresolvable", "blocked_address", "mail_refused", "mail_failed",
@@ -27,7 +27,7 @@ SAID = (
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_code_has_words(language: str) -> None:
     words = Languages.words(language)
-    for code in SAID:
+    for code in CODES:
         assert result_words(words, code) != words("Delivery failed (%(code)s).", code=code)
     for code in REFUSED:
         assert address_words(words, code) != words(
@@ -38,14 +38,14 @@ def test_every_code_has_words(language: str) -> None:
 
 def test_no_two_codes_say_the_same() -> None:
     words = Languages.words("en")
-    said = {result_words(words, code) for code in SAID}
-    assert len(said) == len(SAID)
+    texts = {result_words(words, code) for code in CODES}
+    assert len(texts) == len(CODES)
 
 
 def test_the_codes_of_the_table_are_all_known_here() -> None:
     """A code that is added has to be thought of in this test's list too, or it is one nobody says."""
     known = {
-        *SAID,
+        *CODES,
         "slack_trigger",
         "not_slack",
         "not_discord",

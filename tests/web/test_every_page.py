@@ -67,22 +67,22 @@ def faults_of(tab: Window, address: str, theme: Theme, language: str) -> list[st
     """Open an address and say what is wrong with it."""
     tab.errors.expects |= set(FINE)
     status = tab.go(address, expect=range(200, 600))
-    said = [f"status {status}"] if status not in FINE else []
+    problems = [f"status {status}"] if status not in FINE else []
     root = tab.page.locator("html")
     look = (root.get_attribute("lang"), root.get_attribute("data-theme"))
     if look != (language, theme):
-        said.append(f"language and theme are {look}")
+        problems.append(f"language and theme are {look}")
     if tab.page.locator("h1").count() != 1:
-        said.append(f"{tab.page.locator('h1').count()} h1")
+        problems.append(f"{tab.page.locator('h1').count()} h1")
     title = tab.page.title()
     if not title.endswith(" · Outcry") or title.startswith(" ·"):
-        said.append(f"title {title!r}")
-    said += tab.violations()
+        problems.append(f"title {title!r}")
+    problems += tab.violations()
     tab.wear(OTHER[theme])
-    said += [f"{OTHER[theme]}: {found}" for found in tab.violations(only=("color-contrast",))]
+    problems += [f"{OTHER[theme]}: {found}" for found in tab.violations(only=("color-contrast",))]
     for width in (NARROW, WIDE, USUAL):
-        said += [f"at {width} px: {found}" for found in tab.overflow(width)]
-    return said + [f"{kind}: {found}" for kind, found in tab.errors.found(tab.page).items()]
+        problems += [f"at {width} px: {found}" for found in tab.overflow(width)]
+    return problems + [f"{kind}: {found}" for kind, found in tab.errors.found(tab.page).items()]
 
 
 def test_every_state_is_shown(harness: WebHarness) -> None:

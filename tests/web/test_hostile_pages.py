@@ -130,7 +130,7 @@ def test_every_form_takes_anything_without_fault(harness: WebHarness, account: S
                 what = f"{method} {action} {name}={attack}"
                 faults += sane(reply, what, typed)
                 if reply.status == 422 and there and kind != "hidden":
-                    faults += kept(reply, what, name, kind, form, fields)
+                    faults += stored_texts(reply, what, name, kind, form, fields)
     assert not faults, "\n".join(faults)
     assert harness.faults()[before:] == []
 
@@ -148,7 +148,9 @@ def send(
     return visitor.post(target, fields | {"csrf": tokens[0] if tokens else ""}), there
 
 
-def kept(reply: Reply, what: str, name: str, kind: str, form: Form, fields: dict[str, str]) -> Iterator[str]:
+def stored_texts(
+    reply: Reply, what: str, name: str, kind: str, form: Form, fields: dict[str, str]
+) -> Iterator[str]:
     """A refused form comes back with everything that was typed, but for secrets, and says what is wrong."""
     if 'role="alert"' not in reply.text:
         yield f"{what}: refused without a word"

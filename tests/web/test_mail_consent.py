@@ -111,10 +111,10 @@ def test_a_reader_is_asked_and_nothing_is_sent_before_they_agree(post: Post) -> 
     page = visitor.get(link)
     assert page.status == 200
     assert page.headers["cache-control"] == "no-store"
-    said = Read(page).text
+    text = Read(page).text
     for shown in (row.shown, "ES, NQ", "Warning and above", "Every hour", "Critical alerts immediately"):
-        assert shown in said
-    assert "Desk" not in said  # its owner's words are not the reader's
+        assert shown in text
+    assert "Desk" not in text  # its owner's words are not the reader's
     assert post.row.phase is SubscriptionPhase.UNCONFIRMED
 
     for _ in range(2):

@@ -171,8 +171,8 @@ def test_recovery_codes_are_kept_as_a_file(tab: Tab, step: SignInHarness) -> Non
     shown = tab.page.locator("#codes li").all_text_contents()
     with tab.page.expect_download() as download:
         tab.page.get_by_role("button", name="Download").click()
-    kept = Path(download.value.path()).read_text().split()
-    assert kept == shown
+    codes = Path(download.value.path()).read_text().split()
+    assert codes == shown
     assert download.value.suggested_filename == "outcry-recovery-codes.txt"
     assert tab.faults == []
 
@@ -210,8 +210,8 @@ def test_what_cannot_be_read_is_refused_and_no_fault_of_the_service(step: SignIn
     sent = {"content-type": "application/json", "x-csrf": csrf(page.text)}
     for what, body in UNREADABLE.items():
         reply = visitor.send("POST", path, body, sent)
-        said = json.loads(reply.body)["message"]
-        assert (what, reply.status, said) == (what, 400, "This page has expired. Reload it.")
+        message = json.loads(reply.body)["message"]
+        assert (what, reply.status, message) == (what, 400, "This page has expired. Reload it.")
     assert step.faults() == []
 
 

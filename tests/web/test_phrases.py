@@ -36,7 +36,7 @@ def formatter(language: str = "en", notation: Notation = QUARTERS) -> Formatter:
 
 def test_dates_of_another_year_show_it() -> None:
     """The present is in 2026: 8 October 2013 was a Tuesday, 20 November 2026 is a Friday."""
-    said = {
+    text = {
         language: (
             formatter(language).day("2026-11-20"), formatter(language).day("2013-10-08"),
             formatter(language).date("2026-11-20"), formatter(language).date("2013-10-08"),
@@ -44,7 +44,7 @@ def test_dates_of_another_year_show_it() -> None:
         )
         for language in ("en", "de")
     }  # fmt: skip
-    assert said == {
+    assert text == {
         "en": (
             "Fri, Nov 20", "Tue, Oct 8, 2013", "Nov 20", "Oct 8, 2013", "Tue, Oct 8, 2013 14:30:00 CEST",
         ),
@@ -180,7 +180,7 @@ def test_every_text_has_german() -> None:
         playbook_words.OUTCOMES, playbook_words.REFERENCES, playbook_words.CONDITIONS,
     ]  # fmt: skip
     texts = {text for table in tables for text in table.values()} | {alert_phrases.BOTH_SIDES}
-    texts |= {text for said in phrases.VOTES.values() for text in said}
+    texts |= {text for text in phrases.VOTES.values() for text in text}
     texts |= {one for one, _ in playbook_words.CONDITIONS_IN_A_ROW.values()}
     assert texts - translated("de") == set()
 
@@ -202,7 +202,7 @@ def alert(kind: AlertType, ref: str, price: float, **params: object) -> AlertEnt
 
 
 @pytest.mark.parametrize(
-    ("given", "level", "said", "gesagt"),
+    ("given", "level", "text", "gesagt"),
     [
         (
             alert(AlertType.IB_BREAK_UP, "IBH", 7011.5, ibHigh=7011.25, otherSideBroken=True), 7011.25,
@@ -251,9 +251,9 @@ def alert(kind: AlertType, ref: str, price: float, **params: object) -> AlertEnt
         ),
     ],
 )  # fmt: skip
-def test_an_alert_is_a_sentence(given: AlertEntry, level: float | None, said: str, gesagt: str) -> None:
+def test_an_alert_is_a_sentence(given: AlertEntry, level: float | None, text: str, gesagt: str) -> None:
     assert alert_phrases.level_of(given) == level
-    assert alert_phrases.sentence(given, ENGLISH, formatter().price, formatter().day) == said
+    assert alert_phrases.sentence(given, ENGLISH, formatter().price, formatter().day) == text
     assert alert_phrases.sentence(given, GERMAN, formatter("de").price, formatter("de").day) == gesagt
 
 
@@ -283,7 +283,7 @@ def test_figures_of_a_pen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bias", "total", "said"),
+    ("bias", "total", "text"),
     [
         ("balanced", 3, "bullish"),
         ("balanced", -2, "bearish"),
@@ -295,8 +295,8 @@ def test_figures_of_a_pen() -> None:
         ("undetermined", 0, ""),
     ],
 )
-def test_what_the_newest_half_hour_says_against_the_bias(bias: str, total: int, said: str) -> None:
+def test_what_the_newest_half_hour_says_against_the_bias(bias: str, total: int, text: str) -> None:
     votes = BiasVotes(last=0, poc=0, value=0, extension=0, one_timeframing=0, total=total)
     found = phrases.doubt(bias, votes, ENGLISH)
-    assert said in found
-    assert bool(found) == bool(said)
+    assert text in found
+    assert bool(found) == bool(text)

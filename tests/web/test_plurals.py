@@ -126,7 +126,7 @@ def test_a_script_chooses_the_form_that_the_server_would(tmp_path: Path, opened:
     forms = polish(tmp_path, HEADER + RULE + KEYS).plural_forms("%(num)s key", "%(num)s keys")
     with opened() as tab:
         tab.go("/docs")
-        said = tab.page.evaluate(
+        forms = tab.page.evaluate(
             """async ([forms, numbers]) => {
                 document.documentElement.lang = "pl";
                 const { counted } = await import(document.querySelector('script[src*="/page"]').src + "#pl");
@@ -134,4 +134,4 @@ def test_a_script_chooses_the_form_that_the_server_would(tmp_path: Path, opened:
             }""",
             [{name: text % {"num": "{count}"} for name, text in forms.items()}, list(CASES)],
         )
-    assert said == [f"{n} {word}" for n, word in CASES.items()]
+    assert forms == [f"{n} {word}" for n, word in CASES.items()]

@@ -13,7 +13,7 @@ import pytest
 from tests.web.account_harness import Member, Read
 from tests.web.harness import WebHarness, demo_service
 from tests.web.test_journey import next_alert
-from tests.web.webhook_harness import kept, secret_on, wish
+from tests.web.webhook_harness import secret_on, stored_rows, wish
 
 from outcry.base.clock import SystemClock
 from outcry.delivery.resolver import GuardedResolver, StaticResolver
@@ -41,7 +41,7 @@ def test_an_alert_of_the_demonstration_arrives_at_its_receiver_signed(receiving:
     )
     secret = secret_on(ann.follow(page))
     ann.follow(ann.send("/sink/secret", {"secret": secret}))
-    (webhook,) = kept(receiving, ann)
+    (webhook,) = stored_rows(receiving, ann)
 
     next_alert(receiving, "ES")
     shown = _once(lambda: Read(ann.get("/sink")).text, "valid signature")

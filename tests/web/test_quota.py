@@ -60,9 +60,9 @@ def test_a_user_near_the_quota_is_warned_in_the_reply_and_on_the_account_page(tm
     """Of 1 MiB 900 KiB are used, which is 87 %, and the one trade that was just pushed."""
     with sign_in_service(tmp_path, push_quota_mib=1, disk_reserve_mib=0) as step:
         fill(step, step.person().id, 900 * KIB)
-        status, said = send(step, key(step))
-        assert (status, said["next"]) == (200, 2)
-        assert said["quota"] == {
+        status, body = send(step, key(step))
+        assert (status, body["next"]) == (200, 2)
+        assert body["quota"] == {
             "used_bytes": 900 * KIB + LIVE_TRADE.itemsize,
             "limit_bytes": 1024 * KIB,
             "streams": 1,
@@ -86,11 +86,11 @@ def test_a_user_with_room_is_told_nothing_of_it(tmp_path: Path) -> None:
 def test_a_used_up_quota_refuses_pushes_of_that_user_only(tmp_path: Path) -> None:
     with sign_in_service(tmp_path, push_quota_mib=1, disk_reserve_mib=0) as step:
         fill(step, step.person().id, 1024 * KIB)
-        status, said = send(step, key(step), language="de")
+        status, body = send(step, key(step), language="de")
         assert status == 422
-        assert (said["code"], said["reason"]) == ("invalid_request", "quota")
-        assert (said["used_bytes"], said["limit_bytes"]) == (1024 * KIB, 1024 * KIB)
-        assert said["message"] == (
+        assert (body["code"], body["reason"]) == ("invalid_request", "quota")
+        assert (body["used_bytes"], body["limit_bytes"]) == (1024 * KIB, 1024 * KIB)
+        assert body["message"] == (
             "Ihr Kontingent von 1048576 Bytes für gesendete Daten ist aufgebraucht. Bitten Sie den Betreiber um ein "
             "größeres."
         )
@@ -105,8 +105,8 @@ def test_nothing_is_pushed_into_the_reserve_while_reading_goes_on(tmp_path: Path
         pushing, reading = key(step), key(step, "read")
         step.installation.disk.look()
         for one in (pushing, key(step, "ingest-operator")):
-            status, said = send(step, one)
-            assert (status, said["reason"], said["retry_after_ms"]) == (422, "disk_reserve", 5000)
+            status, body = send(step, one)
+            assert (status, body["reason"], body["retry_after_ms"]) == (422, "disk_reserve", 5000)
         assert ask(step, "GET", "/readyz", reading) == (
             200,
             {"status": "degraded", "parts": ["disk_reserve"]},

@@ -46,14 +46,16 @@ def schemas() -> set[str]:
 
 
 def test_every_name_of_the_document_has_words_and_no_other_has() -> None:
-    said = words("reference/meanings.html", "fields")
+    meanings = words("reference/meanings.html", "fields")
     fields = {(schema, each.name) for schema in schemas() for each in CONTRACT.fields(schema)}
     missing = {
-        f"{schema}.{name}" for schema, name in fields if f"{schema}.{name}" not in said and name not in said
+        f"{schema}.{name}"
+        for schema, name in fields
+        if f"{schema}.{name}" not in meanings and name not in meanings
     }
     assert missing == set()
-    used = {f"{schema}.{name}" if f"{schema}.{name}" in said else name for schema, name in fields}
-    assert set(said) - used == set()
+    used = {f"{schema}.{name}" if f"{schema}.{name}" in meanings else name for schema, name in fields}
+    assert set(meanings) - used == set()
 
 
 def test_every_operation_parameter_and_schema_has_words() -> None:

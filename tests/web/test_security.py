@@ -232,7 +232,7 @@ def test_all_others_are_signed_out_at_once(step: SignInHarness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("agent", "said"),
+    ("agent", "name"),
     [
         ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on Linux"),
         (
@@ -265,8 +265,8 @@ def test_all_others_are_signed_out_at_once(step: SignInHarness) -> None:
         ("x" * 300, "x" * 40),
     ],
 )
-def test_a_browser_is_named_as_a_person_would(agent: str, said: str) -> None:
-    assert device(Languages.words("en"), agent) == said
+def test_a_browser_is_named_as_a_person_would(agent: str, name: str) -> None:
+    assert device(Languages.words("en"), agent) == name
 
 
 # -- the log
@@ -318,11 +318,11 @@ def test_every_event_has_words_in_every_language(step: SignInHarness) -> None:
     german = visitor.get("/account/log").text
     for event in Event:
         assert f"<strong>{event.value}</strong>" not in english
-    told = [
+    texts = [
         re.findall(r"<td data-label=[^>]*><div><strong>([^<]+)</strong>", page) for page in (english, german)
     ]
-    assert len(told[0]) == len(told[1]) >= len(Event)
-    assert not set(told[0]) & set(told[1]), "what is the same in both was not translated"
+    assert len(texts[0]) == len(texts[1]) >= len(Event)
+    assert not set(texts[0]) & set(texts[1]), "what is the same in both was not translated"
 
 
 def submit_language(visitor: Visitor) -> None:
@@ -411,8 +411,8 @@ def test_a_script_is_told_where_to_prove_anew_who_it_is(shared: SignInHarness) -
     late = spoken(visitor, path, {}, **{"x-csrf": token})
     assert late.status == 401
     assert json.loads(late.body)["to"] == "/confirm?next=/account/security/passkeys"
-    stranger = spoken(shared.visitor(), path, {}, **{"x-csrf": token})
-    assert json.loads(stranger.body)["to"] == "/sign-in?next=/account/security"
+    other_visitor = spoken(shared.visitor(), path, {}, **{"x-csrf": token})
+    assert json.loads(other_visitor.body)["to"] == "/sign-in?next=/account/security"
 
 
 def test_passkeys_are_offered_by_name_and_not_by_number(shared: SignInHarness) -> None:
@@ -492,10 +492,10 @@ def test_nothing_is_taken_over_from_a_form_that_is_not_the_browsers(step: SignIn
     visitor, reply = sent_too_late(step, csrf="0" * 40)
     assert reply.status == 400
     assert "outcry-typed" not in visitor.cookies
-    stranger = step.visitor()
-    reply = stranger.post("/account/keys", {"csrf": csrf(stranger.get("/sign-in").text), **_KEY})
+    other_visitor = step.visitor()
+    reply = other_visitor.post("/account/keys", {"csrf": csrf(other_visitor.get("/sign-in").text), **_KEY})
     assert reply.headers["location"] == "/sign-in?next=/account/keys"
-    assert "outcry-typed" not in stranger.cookies
+    assert "outcry-typed" not in other_visitor.cookies
 
 
 def test_a_sign_in_whose_time_is_over_makes_and_shows_nothing(step: SignInHarness) -> None:

@@ -9,12 +9,12 @@ from playwright.sync_api import BrowserContext, Page
 from tests.web.browsing import Opened
 from tests.web.harness import WebHarness
 
-#: Follows and keeps what it is told, as `[name, symbol or nothing]`; numbers come later by `told`.
+#: Follows and keeps what it is told, as `[name, symbol or nothing]`; numbers come later by `received`.
 _FOLLOW = """async (symbols) => {
   const page = document.querySelector('script[type=module]').src;
   const { follow } = await import(new URL("stream.js", page));
-  window.told = [];
-  window.stopFollowing = follow(symbols, (name, data) => window.told.push([name, data]));
+  window.received = [];
+  window.stopFollowing = follow(symbols, (name, data) => window.received.push([name, data]));
 }"""
 
 
@@ -46,7 +46,7 @@ def wait_for(page: Page, what: str, seconds: float = 60) -> None:
 
 
 def quotes(page: Page) -> int:
-    return page.evaluate("window.told.filter(([name]) => name === 'quote' || name === 'levels').length")
+    return page.evaluate("window.received.filter(([name]) => name === 'quote' || name === 'levels').length")
 
 
 def test_eight_tabs_share_one_stream(opened: Opened, harness: WebHarness) -> None:
@@ -55,8 +55,8 @@ def test_eight_tabs_share_one_stream(opened: Opened, harness: WebHarness) -> Non
         before = open_streams(harness)
         pages = [following(tab.context, harness, ["ES"] if index % 2 else None) for index in range(8)]
         for page in pages:
-            wait_for(page, "window.told.some(([name]) => name === 'snapshot')")
-            wait_for(page, "window.told.some(([name, data]) => name === 'quote' && data.symbol === 'ES')")
+            wait_for(page, "window.received.some(([name]) => name === 'snapshot')")
+            wait_for(page, "window.received.some(([name, data]) => name === 'quote' && data.symbol === 'ES')")
         assert open_streams(harness) == before + 1
         assert tab.errors.found() == {}
     until(lambda: open_streams(harness) == before, "the stream stays open although every tab is gone")
@@ -67,13 +67,13 @@ def test_a_follower_hears_of_its_own_symbols_only_and_first_a_snapshot(
 ) -> None:
     with opened() as tab:
         everything = following(tab.context, harness, None)
-        wait_for(everything, "window.told.length > 3")
+        wait_for(everything, "window.received.length > 3")
         late = following(tab.context, harness, ["ES"])
-        wait_for(late, "window.told.some(([name]) => name === 'quote' || name === 'levels')")
-        told = late.evaluate("window.told.map(([name, data]) => [name, data.symbol ?? null])")
-        assert told[0] == ["snapshot", None]
-        assert {symbol for name, symbol in told if symbol} == {"ES"}
-        snapshot = late.evaluate("window.told[0][1]")
+        wait_for(late, "window.received.some(([name]) => name === 'quote' || name === 'levels')")
+        received = late.evaluate("window.received.map(([name, data]) => [name, data.symbol ?? null])")
+        assert received[0] == ["snapshot", None]
+        assert {symbol for name, symbol in received if symbol} == {"ES"}
+        snapshot = late.evaluate("window.received[0][1]")
         assert [each["symbol"] for each in snapshot["levels"]] == ["ES"]
         assert all(each["symbol"] == "ES" for each in snapshot["alerts"])
         assert snapshot["levels"][0]["developing"]["poc"] > 0
@@ -82,15 +82,15 @@ def test_a_follower_hears_of_its_own_symbols_only_and_first_a_snapshot(
 def test_another_tab_leads_when_the_one_that_leads_closes(opened: Opened, harness: WebHarness) -> None:
     with opened() as tab:
         leader = following(tab.context, harness, None)
-        wait_for(leader, "window.told.some(([name]) => name === 'snapshot')")
+        wait_for(leader, "window.received.some(([name]) => name === 'snapshot')")
         follower = following(tab.context, harness, None)
-        wait_for(follower, "window.told.length > 0")
+        wait_for(follower, "window.received.length > 0")
         leader.close()
-        heard = quotes(follower)
-        wait_for(follower, "window.told.filter(([name]) => name === 'snapshot').length > 1")
+        count = quotes(follower)
+        wait_for(follower, "window.received.filter(([name]) => name === 'snapshot').length > 1")
         wait_for(
             follower,
-            f"window.told.filter(([name]) => name === 'quote' || name === 'levels').length > {heard}",
+            f"window.received.filter(([name]) => name === 'quote' || name === 'levels').length > {count}",
             20,
         )
 
@@ -103,17 +103,17 @@ def test_no_alert_is_missed_or_told_twice_when_the_stream_changes_hands(
     browser = opened.args[0]  # type: ignore[attr-defined]
     with window(browser, own_harness) as tab:
         first = following(tab.context, own_harness, None)
-        wait_for(first, "window.told.some(([name]) => name === 'snapshot')")
+        wait_for(first, "window.received.some(([name]) => name === 'snapshot')")
         second = following(tab.context, own_harness, None)
-        wait_for(second, "window.told.length > 0")
+        wait_for(second, "window.received.length > 0")
         seq = own_harness.alert_seq()
         own_harness.forward(1200)
         first.close()
         until(lambda: own_harness.alert_seq() > seq, "the market gives no alert")
         own_harness.forward(600)
         last = own_harness.alert_seq()
-        wait_for(second, f"window.told.some(([name, data]) => name === 'alert' && data.seq >= {last})")
-        seqs = second.evaluate("window.told.filter(([name]) => name === 'alert').map(([, data]) => data.seq)")
+        wait_for(second, f"window.received.some(([name, data]) => name === 'alert' && data.seq >= {last})")
+        seqs = second.evaluate("window.received.filter(([name]) => name === 'alert').map(([, data]) => data.seq)")
         assert len(seqs) == len(set(seqs))
         assert [each for each in seqs if each <= last] == list(range(seq + 1, last + 1))
 
@@ -143,14 +143,14 @@ def test_whoever_signs_in_next_is_told_nothing_that_the_one_before_was_told(
 
         sign_in("first@example.com")
         first = following(tab.context, harness, None)
-        wait_for(first, "window.told.some(([name]) => name === 'snapshot')")
+        wait_for(first, "window.received.some(([name]) => name === 'snapshot')")
         same = following(tab.context, harness, None)
         wait_for(same, "window.overheard.includes('memory')")  # this is how a tab is told what another knows
         assert open_streams(harness) == before + 1
 
         sign_in("second@example.com")
         second = following(tab.context, harness, None)
-        wait_for(second, "window.told.some(([name]) => name === 'quote' || name === 'levels')")
+        wait_for(second, "window.received.some(([name]) => name === 'quote' || name === 'levels')")
         assert second.evaluate("window.overheard") == []
         assert open_streams(harness) == before + 2
         lines = {page.evaluate("document.documentElement.dataset.line") for page in (first, same, second)}
@@ -166,7 +166,7 @@ def test_a_tab_without_locks_holds_its_own_stream_while_it_is_seen(
         tab.context.add_init_script("delete Navigator.prototype.locks")
         before = open_streams(harness)
         page = following(tab.context, harness, ["ES"])
-        wait_for(page, "window.told.some(([name]) => name === 'snapshot')")
+        wait_for(page, "window.received.some(([name]) => name === 'snapshot')")
         assert open_streams(harness) == before + 1
         page.evaluate(
             """() => {
@@ -189,6 +189,6 @@ def test_it_ends_with_the_last_follower(opened: Opened, harness: WebHarness) -> 
         tab.page.close()
         before = open_streams(harness)
         page = following(tab.context, harness, ["ES"])
-        wait_for(page, "window.told.length > 0")
+        wait_for(page, "window.received.length > 0")
         page.evaluate("window.stopFollowing()")
         until(lambda: open_streams(harness) == before, "the stream stays open although nobody follows")

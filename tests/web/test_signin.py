@@ -322,16 +322,16 @@ def test_hostile_addresses_never_become_markup(step: SignInHarness, path: str) -
 
 def test_signing_out_ends_the_session_everywhere_it_was_kept(step: SignInHarness) -> None:
     visitor = step.signed_in()
-    kept = dict(visitor.cookies)
-    assert knows(step, kept)
+    cookies = dict(visitor.cookies)
+    assert knows(step, cookies)
     page = visitor.get("/account/security")
     assert page.headers["cache-control"] == "no-store", "the back button would show it again"
     reply = visitor.post("/sign-out", {"csrf": csrf(page.text)})
     assert reply.status == 303
     assert "max-age=0" in set_cookie(reply, "outcry-local").lower()
-    assert not knows(step, kept)
+    assert not knows(step, cookies)
     assert visitor.get("/account/security").status == 303
-    assert reply.cookies["outcry-visit"] != kept["outcry-visit"]
+    assert reply.cookies["outcry-visit"] != cookies["outcry-visit"]
 
 
 def test_nobody_is_signed_out_by_another_site_or_twice(step: SignInHarness) -> None:
@@ -411,14 +411,14 @@ def test_an_open_invitation_keeps_the_address_that_was_typed(step: SignInHarness
 
 @pytest.mark.parametrize("reason", Reason)
 def test_every_refusal_has_words_in_every_language(reason: Reason) -> None:
-    told = [
+    faults_by_language = [
         faults_of(
             cast("PageRequest", SimpleNamespace(words=Languages.words(language))), Refused(reason, field)
         )
         for language in LANGUAGES
         for field in ("", "password", "token")
     ]
-    texts = [text for faults in told for text in faults.values()]
+    texts = [text for faults in faults_by_language for text in faults.values()]
     assert len(texts) == 6
     assert not set(texts[:3]) & set(texts[3:]), "what is the same in both was not translated"
 

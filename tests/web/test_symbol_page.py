@@ -154,7 +154,7 @@ def test_every_scenario_has_its_card(harness: WebHarness) -> None:
 
 
 def test_the_page_speaks_german(harness: WebHarness) -> None:
-    said = plain(page(harness, "/s/ES", "de"))
+    announced = plain(page(harness, "/s/ES", "de"))
     for text in (
         "Handelssitzung",
         "Vortagesschluss",
@@ -162,9 +162,9 @@ def test_the_page_speaks_german(harness: WebHarness) -> None:
         "Bestätigt durch",
         "Alerts, ",
     ):
-        assert text in said
+        assert text in announced
     for text in ("Would be consistent", "Prior close", "half-hour", "session ago", "Speaks"):
-        assert text not in said
+        assert text not in announced
 
 
 # -- other states
@@ -202,12 +202,12 @@ def test_the_foot_names_the_feed_and_its_newest_event(harness: WebHarness) -> No
     context = asked(harness, "/page/context?symbol=ES")
     foot = re.search(r'<p class="symbol-foot.*?</p>', page(harness, "/s/ES"), re.DOTALL)
     assert foot is not None
-    told = plain(foot[0])
-    assert told.startswith(f"Feed: {context['feed']} , simulated Last update ")
+    footer = plain(foot[0])
+    assert footer.startswith(f"Feed: {context['feed']} , simulated Last update ")
     at = re.search(r'datetime="([^"]+)"', foot[0])
     assert at is not None
     there = datetime.fromisoformat(at[1]).astimezone(ZoneInfo("America/New_York"))
-    assert f"Last update {there:%H:%M:%S} EST · " in told
+    assert f"Last update {there:%H:%M:%S} EST · " in footer
     assert "Letzte Aktualisierung" in page(harness, "/s/ES", "de")
 
 
@@ -359,7 +359,7 @@ def test_what_a_key_reads_is_announced_at_once_and_updates_wait(opened: Opened) 
     """Without a moment going by; an update has to wait until five seconds after the last reading."""
     with opened() as tab:
         tab.go(f"/s/{SHOWS['delayed'][0]}")
-        page, said = tab.page, tab.page.locator("#said")
+        page, announced = tab.page, tab.page.locator("#said")
         page.locator("#chart canvas").first.wait_for()
         page.clock.install(time=datetime(2026, 11, 20, 16, tzinfo=UTC))
         page.clock.pause_at(datetime(2026, 11, 20, 16, 1, tzinfo=UTC))
@@ -367,7 +367,7 @@ def test_what_a_key_reads_is_announced_at_once_and_updates_wait(opened: Opened) 
         read: list[str] = []
         for key in ("End", "ArrowLeft", "ArrowUp", "ArrowUp", "ArrowDown", "v"):
             page.keyboard.press(key)
-            read.append(said.inner_text())
+            read.append(announced.inner_text())
             assert read[-1] == page.locator(".chart-readout").inner_text()
         assert read[1].count("open ") == 1
         assert len(set(read)) >= 5
@@ -378,11 +378,11 @@ def test_what_a_key_reads_is_announced_at_once_and_updates_wait(opened: Opened) 
                 say("the newest update");
             }"""
         )
-        assert said.inner_text() == read[-1]
+        assert announced.inner_text() == read[-1]
         page.clock.run_for(4_999)
-        assert said.inner_text() == read[-1]
+        assert announced.inner_text() == read[-1]
         page.clock.run_for(1)
-        assert said.inner_text() == "the newest update"
+        assert announced.inner_text() == "the newest update"
 
 
 def test_how_the_chart_is_drawn_is_kept_in_the_address(opened: Opened) -> None:
@@ -545,23 +545,23 @@ def test_a_chart_that_cannot_be_fetched_says_so_and_is_tried_again(
     own_harness: WebHarness, tabs: Any
 ) -> None:
     tab = tabs(own_harness)
-    held: list[Route] = []
+    routes: list[Route] = []
 
     def hold(route: Route) -> None:
-        held.append(route)
+        routes.append(route)
 
     tab.page.route("**/page/chart*", hold)
     tab.go("/s/ES")
     note = tab.page.locator("#chart-note")
     expect(note).to_contain_text("Loading the chart…")
-    until(tab.page, lambda: bool(held), "the chart is not asked for")
-    held[0].abort()
+    until(tab.page, lambda: bool(routes), "the chart is not asked for")
+    routes[0].abort()
     expect(note).to_contain_text("The chart could not be loaded")
     expect(note.get_by_role("link")).to_be_visible()
     tab.page.unroute("**/page/chart*")
     tab.errors.expects.add(503)
     tab.page.route("**/page/chart*", lambda route: route.fulfill(status=503, body="{}"))
-    for route in held[1:]:
+    for route in routes[1:]:
         route.abort()
     tab.page.wait_for_timeout(3000)
     expect(note).to_contain_text("The chart could not be loaded")
@@ -615,10 +615,10 @@ def test_a_tag_says_how_old_a_level_is_in_the_words_of_the_ladder(
     assert set(words) == dates
     days = [session["date"] for session in asked(harness, "/page/history?symbol=ES")["sessions"]]
     today = asked(harness, "/page/context?symbol=ES")["session"]["date"]
-    for date, said in words.items():
+    for date, announced in words.items():
         ago = sum(date <= day < today for day in days)
         month_day = datetime.fromisoformat(date).strftime("%b %-d")
-        assert said == f"{month_day} · {ago} session{'' if ago == 1 else 's'}"
+        assert announced == f"{month_day} · {ago} session{'' if ago == 1 else 's'}"
 
 
 def test_the_page_says_what_complete_means_and_which_sessions_are_not(harness: WebHarness) -> None:

@@ -13,13 +13,13 @@ def test_every_file_is_the_one_the_manifest_names() -> None:
 
 def test_every_package_brings_its_licence_and_is_named_in_notice() -> None:
     notice = (Path(__file__).parents[2] / "NOTICE").read_text()
-    for package, said in zip(
+    for package, line in zip(
         vendor.packages(), ("Lightweight Charts", "IBM Plex Sans", "Geist Mono"), strict=True
     ):
         licence = (vendor.STATIC / "vendor" / package["folder"] / "LICENSE").read_text()
         name = {"Apache-2.0": "Apache License", "OFL-1.1": "SIL Open Font License"}[package["licence"]]
         assert name.casefold() in licence.casefold()
-        assert said in notice
+        assert line in notice
         assert package["folder"].endswith(package["version"])
 
 

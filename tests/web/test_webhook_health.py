@@ -17,11 +17,11 @@ from tests.web.webhook_harness import (
     attempt,
     disabled,
     fired,
-    kept,
     made,
     phases,
     put,
     queue,
+    stored_rows,
     webhook_service,
     wish,
 )
@@ -51,7 +51,7 @@ def ann(harness: WebHarness) -> Iterator[Member]:
     """Somebody with no webhook yet, nor any when the test is over: alerts go to everyone's."""
     member = Member(harness, f"ann{next(_NUMBERS)}@example.com")
     yield member
-    for row in kept(harness, member):
+    for row in stored_rows(harness, member):
         member.send(f"/account/webhooks/{row.id}/remove")
 
 
@@ -162,8 +162,8 @@ def test_when_the_next_mail_goes_is_said(harness: WebHarness, ann: Member) -> No
     SqlSubscriptionStore(harness.installation.database).change_subscription(
         ann.user.id, row.id, lambda now: replace(now, phase=SubscriptionPhase.ACTIVE)
     )
-    said = text(ann.get(place(row.id))).split("Next digest ")[1]
-    assert re.match(r".{,20} \d+:(00|15|30|45):00\W", said)
+    next_digest = text(ann.get(place(row.id))).split("Next digest ")[1]
+    assert re.match(r".{,20} \d+:(00|15|30|45):00\W", next_digest)
     assert "Next digest" not in text(ann.get(place(made(harness, ann).id)))
 
 
@@ -212,7 +212,7 @@ def test_why_it_was_switched_off_and_how_it_comes_back(harness: WebHarness, ann:
 def test_an_address_that_nobody_confirmed_gets_nothing(harness: WebHarness, ann: Member) -> None:
     """This service has no mail server: the address is taken by the deliverer, and that nobody can be asked is said."""
     reply = ann.send("/account/webhooks", wish(target="email", address="ann@example.com"))
-    row = kept(harness, ann)[-1]
+    row = stored_rows(harness, ann)[-1]
     assert row.phase is SubscriptionPhase.UNCONFIRMED
     page = text(ann.follow(reply))
     assert "the email address is not confirmed" in page
@@ -240,13 +240,13 @@ def test_order_and_windows_are_kept_where_they_mean_something(harness: WebHarnes
     assert row.ordered
     assert "Strict order" in text(ann.get(place(row.id)))
     ann.send(place(row.id), {"label": "Desk", "min_severity": "info"})
-    assert not kept(harness, ann)[-1].ordered
+    assert not stored_rows(harness, ann)[-1].ordered
     mail = made(harness, ann, target="email", address="ann@example.com", window="day", ordered="yes")
     assert (mail.ordered, mail.window, mail.at_once) == (False, "day", False)
     page = Read(ann.get(place(mail.id)))
     assert page.entry("window") == "day"
     ann.send(place(mail.id), {"label": "", "min_severity": "info", "window": "quarter", "at_once": "yes"})
-    after = kept(harness, ann)[-1]
+    after = stored_rows(harness, ann)[-1]
     assert (after.window, after.at_once) == ("quarter", True)
     refused = ann.send(place(mail.id), {"label": "", "min_severity": "info", "window": "never"})
     assert refused.status == 422

@@ -47,8 +47,8 @@ def test_every_text_is_there_in_every_language(language: str) -> None:
 @pytest.mark.parametrize("language", OTHERS)
 def test_a_text_keeps_its_placeholders_and_its_markup(language: str) -> None:
     wrong: list[str] = []
-    for file, ids, said in entries(language):
-        for text in said:
+    for file, ids, translations in entries(language):
+        for text in translations:
             allowed = [sorted(PLACEHOLDER.findall(each)) for each in ids]
             if sorted(PLACEHOLDER.findall(text)) not in allowed:
                 wrong.append(f"{file}: {text}: placeholders")
@@ -61,9 +61,9 @@ def test_a_text_keeps_its_placeholders_and_its_markup(language: str) -> None:
 def test_one_text_has_one_translation(language: str) -> None:
     """The files of a language are one catalogue: of two translations one would be lost."""
     found: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
-    for file, ids, said in entries(language):
-        found.setdefault(ids, {}).setdefault(said, file)
-    several = [f"{ids[0]}: {said}" for ids, said in found.items() if len(said) > 1]
+    for file, ids, translations in entries(language):
+        found.setdefault(ids, {}).setdefault(translations, file)
+    several = [f"{ids[0]}: {translations}" for ids, translations in found.items() if len(translations) > 1]
     assert not several, "\n".join(several)
 
 

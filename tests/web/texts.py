@@ -61,10 +61,12 @@ def entries(language: str) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ..
             for message in read_po(file, locale=language):
                 if message.id:
                     ids = (message.id,) if isinstance(message.id, str) else tuple(message.id)
-                    said = (message.string,) if isinstance(message.string, str) else tuple(message.string)
-                    yield path.name, ids, said
+                    translations = (
+                        (message.string,) if isinstance(message.string, str) else tuple(message.string)
+                    )
+                    yield path.name, ids, translations
 
 
 def translated(language: str) -> frozenset[str]:
     """The texts that a language has in all their forms; some read the same in both languages."""
-    return frozenset(ids[0] for _, ids, said in entries(language) if all(said))
+    return frozenset(ids[0] for _, ids, translations in entries(language) if all(translations))

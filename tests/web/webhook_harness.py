@@ -72,7 +72,7 @@ def webhook_service(folder: Path, deliverer: ScriptedDeliverer) -> Iterator[WebH
         yield made
 
 
-def kept(harness: WebHarness, member: Member) -> list[SubscriptionRow]:
+def stored_rows(harness: WebHarness, member: Member) -> list[SubscriptionRow]:
     return list(SqlSubscriptionStore(harness.installation.database).subscriptions(member.user.id))
 
 
@@ -86,7 +86,7 @@ def wish(**values: str | list[str]) -> dict[str, str | list[str]]:
 
 def made(harness: WebHarness, member: Member, **values: str | list[str]) -> SubscriptionRow:
     assert member.send("/account/webhooks", wish(**values)).status == 303
-    return kept(harness, member)[-1]
+    return stored_rows(harness, member)[-1]
 
 
 def changed(harness: WebHarness, row: SubscriptionRow, **changes: Any) -> SubscriptionRow:
@@ -122,8 +122,8 @@ def fired(
         )
         for _ in range(number)
     ]  # fmt: skip
-    told = FanOut(lambda _owner, _root: EVERYONE, now_ns) if fan_out else None
-    return list(harness.installation.alerts.record_alerts(alerts, {}, told))
+    fan_out_entries = FanOut(lambda _owner, _root: EVERYONE, now_ns) if fan_out else None
+    return list(harness.installation.alerts.record_alerts(alerts, {}, fan_out_entries))
 
 
 def phases(harness: WebHarness, row: SubscriptionRow) -> list[str]:

@@ -11,12 +11,14 @@ from outcry.web.language import Languages
 def main() -> None:
     """Write the place of the package and its German as JSON."""
     words, messages, asked = Languages.words("de"), load_catalogue(), json.load(sys.stdin)
-    said = {text: words(text) for text in asked["texts"]}
+    translations = {text: words(text) for text in asked["texts"]}
     for one, many in asked["counted"]:
-        said |= {f"{one} {n}": words.ngettext(one, many, n) for n in (0, 1, 2)}
+        translations |= {f"{one} {n}": words.ngettext(one, many, n) for n in (0, 1, 2)}
     for code in asked["codes"]:
-        said |= {f"{code} {language}": messages.text(language, code, code, {}) for language in ("de", "en")}
-    json.dump({"at": outcry.__file__, "said": said}, sys.stdout)
+        translations |= {
+            f"{code} {language}": messages.text(language, code, code, {}) for language in ("de", "en")
+        }
+    json.dump({"at": outcry.__file__, "translations": translations}, sys.stdout)
 
 
 if __name__ == "__main__":
