@@ -113,7 +113,9 @@ def test_no_alert_is_missed_or_told_twice_when_the_stream_changes_hands(
         own_harness.forward(600)
         last = own_harness.alert_seq()
         wait_for(second, f"window.received.some(([name, data]) => name === 'alert' && data.seq >= {last})")
-        seqs = second.evaluate("window.received.filter(([name]) => name === 'alert').map(([, data]) => data.seq)")
+        seqs = second.evaluate(
+            "window.received.filter(([name]) => name === 'alert').map(([, data]) => data.seq)"
+        )
         assert len(seqs) == len(set(seqs))
         assert [each for each in seqs if each <= last] == list(range(seq + 1, last + 1))
 

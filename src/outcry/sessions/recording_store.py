@@ -100,7 +100,7 @@ class SqlRecordings:
 
 def write_import(
     connection: Connection, owner: int, digest: str, name: str, recordings: Sequence[RecordingRow], now_ns: int,
-    brought: Sequence[RecordingId], fresh: Sequence[RecordingId],
+    imported: Sequence[RecordingId], fresh: Sequence[RecordingId],
 ) -> None:  # fmt: skip
     """Write the recordings of an import and what identifies it; see `SqlStore.commit_import`."""
     _forget_imports(connection, owner, fresh)
@@ -108,7 +108,7 @@ def write_import(
     if digest:
         done = {"owner": owner, "digest": digest}
         checksums.replace(connection, schema.imports, [done | {"name": name, "at_ns": now_ns}])
-        checksums.replace(connection, schema.import_recordings, [done | _identity(one) for one in brought])
+        checksums.replace(connection, schema.import_recordings, [done | _identity(one) for one in imported])
 
 
 def every(query: Select[Any]) -> Select[Any]:
