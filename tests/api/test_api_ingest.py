@@ -277,11 +277,9 @@ def test_an_answer_waits_until_the_events_are_taken(monkeypatch: pytest.MonkeyPa
         assert (reply.headers["retry-after"], json.loads(reply.body)["retry_after_ms"]) == ("1", 500)
         wire.close()
         with ThreadPoolExecutor(1) as thread:
-            began = time.monotonic()
             waiting = thread.submit(post, harness, key, body)
             while wait([waiting], 0.5).done:  # it is not known yet that the first has hung up
                 assert refusal(waiting.result())[:2] == (429, "rate_limited")
-                assert time.monotonic() - began < 20
                 waiting = thread.submit(post, harness, key, body)
             reader.feeds.close()  # what waits does not wait for its time to be over, an hour
             assert refusal(waiting.result())[:2] == (502, "upstream_unavailable")
@@ -421,14 +419,14 @@ def test_a_pusher_gives_up_where_it_is_refused_or_not_answered(
 def test_a_run_that_was_killed_is_waited_out(
     harness: Harness, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(push_queue, "SILENCE_S", 0.6)
+    monkeypatch.setattr(push_queue, "SILENCE_S", 3.0)
     key = ingest_key(harness)
     with pushing(harness.port, key) as killed:
-        began = time.monotonic()
         killed.push(ES, [trades(1)])
+    refused = post(harness, key, push(0, trades(2), session="b" * 20))
+    assert refusal(refused) == (422, "invalid_request", "occupied")  # while the killed run may still push
     with pushing(harness.port, key) as one:
         one.push(ES, [trades(2)])
-        assert time.monotonic() - began > 0.55
     assert reader.numbers(1) == [1, 2]
 
 
