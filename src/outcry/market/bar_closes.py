@@ -105,7 +105,7 @@ class BarCloses:
         """Return the state as the arguments of `restore`."""
         return [self._final, sorted([bar, *close] for bar, close in self.closes.items())]
 
-    def restore(self, final: int, closes: Sequence[tuple[int, int, int]]) -> None:
+    def restore(self, final: int, closes: Sequence[Sequence[int]]) -> None:
         """Restore the state that `dump` returned."""
         self._final = final
         self.closes = {bar: (at_ns, price) for bar, at_ns, price in closes}

@@ -77,7 +77,8 @@ class SessionFold:
         try:
             for at_ns, price_ticks, size_lots in events:
                 if last_ns <= at_ns < end_ns and low <= price_ticks <= high and size_lots:
-                    volume[price_ticks - base] += size_lots
+                    row = price_ticks - base
+                    volume[row] = volume[row] + size_lots  # compiled `+=` adds objects, not integers
                     last_ns, last = at_ns, price_ticks
                 else:
                     self._last_ns, self._last = last_ns, last

@@ -156,6 +156,7 @@ class Scenarios:
         self._ib: tuple[int, int] | None = None
         self._hour_over = False
         self._tracks = {id_: _Track() for id_ in _IDS}
+        self._states: tuple[ScenarioState, ...] | None = None
         self._recompute()
 
     def opened(self, first_price: int) -> None:
@@ -261,7 +262,7 @@ class Scenarios:
 
     def _recompute_band(self) -> None:
         """Recompute which conditions on trades apply now, and the price band that meets none of them."""
-        self._states: tuple[ScenarioState, ...] | None = None
+        self._states = None
         self._trade_conditions = [
             (self._tracks[rule.id], sign, condition)
             for rule in self._rules

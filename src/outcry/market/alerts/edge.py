@@ -105,8 +105,8 @@ class ValueEdge(Edge):
         """
         return {
             "level": self.ticks,
-            "reached": seen and seen.nearest(self.ticks),
-            "observed": seen and seen.kind,
+            "reached": None if seen is None else seen.nearest(self.ticks),
+            "observed": None if seen is None else seen.kind,
             "vah": self.prior.vah,
             "val": self.prior.val,
             "poc": self.prior.poc,

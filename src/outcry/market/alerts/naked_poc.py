@@ -78,7 +78,7 @@ class NakedPoc:
             return None
         if self._phase is Phase.UNOPENED:
             self._at_open = abs(level.price_ticks - seen.opened)
-        params = None
+        params: dict[str, Value] | None = None
         if seen.high < level.price_ticks:
             if self._phase is not Phase.PRICE_BELOW:
                 self._move(Sign.BELOW)

@@ -174,7 +174,7 @@ class SessionAlerts:
     @staticmethod
     def load(opening: Opening, state: object) -> "SessionAlerts":
         """Restore the result of `dump`, given the same opening."""
-        silent, ib, keys, machines = cast("tuple[int, list[int], list[int], list[list[Any]]]", state)
+        silent, ib, keys, machines = cast("list[Any]", state)
         made = SessionAlerts(opening)
         made._silent = bool(silent)
         made._balance.ib = (ib[0], ib[1]) if ib else None
