@@ -4,6 +4,7 @@ SIM_KILLS ?= 200
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+COMPILED := build/compiled
 
 help:            ## list the commands
 	@sed -n 's/^\([a-z]*\): *.*## /make \1\t/p' $(MAKEFILE_LIST)
@@ -17,27 +18,45 @@ $(READY): pyproject.toml requirements/dev.txt
 
 # Write one lock file: the versions of constraints.txt with the hashes of all their files, for every platform.
 define LOCK
-$(BIN)/uv pip compile pyproject.toml --quiet --system-certs --universal --python-version 3.11 --generate-hashes --no-build \
-	--no-annotate --custom-compile-command 'make lock' --constraint constraints.txt --group build
+$(BIN)/uv pip compile --quiet --system-certs --universal --python-version 3.11 --generate-hashes --no-build \
+	--no-annotate --custom-compile-command 'make lock' --constraint constraints.txt
 endef
+
+WHEEL = $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
 lock:            ## write the lock files in requirements/ after a change of pyproject.toml or constraints.txt
 	@test -x $(BIN)/uv || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
-	$(LOCK) --all-extras --group dev --group bench --output-file requirements/dev.txt
-	$(LOCK) --extra cluster --extra databento --extra ibkr --extra massive --extra projectx --output-file requirements/deploy.txt
+	$(LOCK) pyproject.toml --all-extras --group dev --group build --group bench --output-file requirements/dev.txt
+	$(LOCK) pyproject.toml --extra cluster --extra databento --extra ibkr --extra massive --extra projectx \
+		--output-file requirements/deploy.txt
+	$(LOCK) --group build --output-file requirements/build.txt
 
 install: $(READY)  ## create .venv with pinned versions
 
-run: $(READY)    ## run the demo on http://localhost:8000
+compiled: $(READY)  ## compile the hot modules in place, to try them; `make pure` undoes it
+	COMPILE_OUTCRY=1 $(BIN)/python setup.py --quiet build_ext --inplace
+	@find src -name '*.so' -exec touch {} +  # newer than the sources, which the tests check
+
+pure:            ## remove what `make compiled` built
+	@find src -name '*.so' -delete
+
+wheel: $(READY)  ## build the source distribution and two wheels in dist/: compiled for this platform, and pure Python
+	rm -rf build/lib* dist
+	COMPILE_OUTCRY=1 $(WHEEL)
+	$(WHEEL)
+	$(BIN)/python -c 'from setuptools.build_meta import build_sdist; build_sdist("dist")'
+
+run: $(READY) pure    ## run the demo on http://localhost:8000
 	$(BIN)/outcry serve --demo
 
-browser:         ## install Chromium, curl, wrk and nginx (Debian packages) for tests and benchmarks
+browser:         ## install Chromium, curl, wrk, nginx and a C compiler (Debian packages) for tests and benchmarks
 	@missing=; \
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || missing=" chromium"; \
 	command -v curl >/dev/null || missing="$$missing curl"; \
 	command -v wrk >/dev/null || missing="$$missing wrk"; \
 	command -v nginx >/dev/null || missing="$$missing nginx-light"; \
+	command -v cc >/dev/null || missing="$$missing gcc libc6-dev"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
@@ -45,18 +64,18 @@ browser:         ## install Chromium, curl, wrk and nginx (Debian packages) for 
 		echo "tests and benches need:$$missing; on Debian, apt-get install $$missing" >&2; exit 1; \
 	fi
 
-test: $(READY) browser  ## run all checks and tests
+test: $(READY) pure browser  ## run all checks and tests
 	$(MAKE) --no-print-directory check
 	$(BIN)/pytest -n 4  # on two cores too: much of the time tests wait for servers
 
-quick: $(READY)  ## check format, lint, imports and types of changed files, test the pure packages: one minute
+quick: $(READY) pure  ## check format, lint, imports and types of changed files, test the pure packages: one minute
 	$(BIN)/ruff format --check src tests support bench sim tools
 	$(BIN)/ruff check src tests support bench sim tools
 	$(BIN)/lint-imports
 	files=$$(git diff --name-only --diff-filter=d HEAD -- src sim bench support | grep '\.py$$'); [ -z "$$files" ] || $(BIN)/pyright $$files
 	$(BIN)/pytest -n 2 tests/base tests/market tests/trades tests/access tests/library
 
-soak: $(READY)   ## run the long tests before a release: damaged files, kills, a simulated cluster
+soak: $(READY) pure  ## run the long tests before a release: damaged files, kills, a simulated cluster
 	$(BIN)/pytest -n 2 -m soak
 	$(MAKE) --no-print-directory sim
 
@@ -70,9 +89,14 @@ check: $(READY)  ## check format, lint, types, imports
 	$(BIN)/ruff format --check src tests support bench sim tools
 	$(BIN)/ruff check src tests support bench sim tools
 	$(BIN)/pyright
+	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY)  ## compare with peers and limits; print the ratios
+$(COMPILED)/.ready: $(shell find src -name '*.py') pyproject.toml setup.py | $(READY)
+	$(BIN)/python -m support.wheel $(COMPILED)
+	@touch $@
+
+bench: $(READY) $(COMPILED)/.ready pure  ## compare with peers and limits; print the ratios
 	$(BIN)/python -m bench
 
 format: $(READY) ## format, and fix what ruff can fix
@@ -90,7 +114,7 @@ docs: $(READY)   ## regenerate the generated pages and the OpenAPI snapshot
 	$(BIN)/python -m outcry.http.errors_page > docs/errors.md
 	$(BIN)/python -m outcry.api.openapi > tests/api/openapi.json
 
-clean:           ## remove .venv and caches
+clean: pure      ## remove .venv, caches and builds
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
 
-.PHONY: help install lock run browser test quick soak fuzz sim check bench format words docs clean
+.PHONY: help install compiled pure wheel lock run browser test quick soak fuzz sim check bench format words docs clean

@@ -1,12 +1,19 @@
-"""Compile the translations into the wheel. Everything else is in pyproject.toml."""
+"""Compile translations and, if asked to, the hot modules into the wheel. Everything else is in pyproject.toml.
 
+With `COMPILE_OUTCRY=1`, mypyc compiles the modules of `[tool.mypy]`, which needs mypy and a C compiler. Otherwise the
+build needs neither, and the same files run as Python. Decision records 0051 and 0059.
+"""
+
+import os
 import sys
+import tomllib
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
-SOURCE = Path(__file__).parent / "src"
+ROOT = Path(__file__).parent
+SOURCE = ROOT / "src"
 sys.path.insert(0, str(SOURCE))
 
 from outcry.base.translations import compile_tree  # noqa: E402 - found by the line above
@@ -27,4 +34,17 @@ class BuildWithTranslations(build_py):
             copied.unlink()
 
 
-setup(cmdclass={"build_py": BuildWithTranslations})
+def compiled_modules() -> list[Extension]:
+    """Return the modules to compile as extensions; none unless `COMPILE_OUTCRY` is 1."""
+    if os.environ.get("COMPILE_OUTCRY") != "1":
+        return []
+    try:
+        from mypyc.build import mypycify  # noqa: PLC0415 - a build without a compiler has no mypy
+    except ImportError:
+        sys.exit("COMPILE_OUTCRY=1 needs the dependency group `build`, and --no-build-isolation")
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["files"]
+    paths = sorted(str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern))
+    return mypycify(paths, group_name="outcry", opt_level=os.environ.get("MYPYC_OPT_LEVEL", "3"))
+
+
+setup(cmdclass={"build_py": BuildWithTranslations}, ext_modules=compiled_modules())

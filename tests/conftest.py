@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from sqlalchemy import Engine, PoolProxiedConnection
 
+import outcry
+from outcry.base.build_form import form
 from outcry.database.database import open_engine, sqlite_url
 from outcry.database.migrate import current, migrate
 
@@ -30,6 +32,21 @@ UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", UNTIMED, derandomize=True)
 settings.register_profile("fresh", UNTIMED, derandomize=False, print_blob=True)
 settings.load_profile("repeatable")
+
+
+def pytest_report_header() -> str:
+    """Name the form under test."""
+    return f"outcry: {form()}"
+
+
+def pytest_sessionstart() -> None:
+    """Refuse to test modules that were compiled in place before their sources changed."""
+    for built in Path(outcry.__file__).parent.rglob("*.so"):
+        source = built.with_name(built.name.partition(".")[0] + ".py")
+        if source.stat().st_mtime > built.stat().st_mtime:
+            pytest.exit(
+                f"{source} changed after it was compiled: run `make compiled` again, or `make pure`", 4
+            )
 
 
 @pytest.fixture(scope="session")

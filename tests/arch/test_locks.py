@@ -48,10 +48,10 @@ def wanted(extras: set[str], groups: set[str]) -> list[Requirement]:
     return [Requirement(each) for each in named]
 
 
-@pytest.mark.parametrize("name", ["dev.txt", "deploy.txt"])
-def test_everything_in_a_lock_has_one_version_and_hashes(name: str) -> None:
+@pytest.mark.parametrize(("name", "least"), [("dev.txt", 30), ("deploy.txt", 30), ("build.txt", 3)])
+def test_everything_in_a_lock_has_one_version_and_hashes(name: str, least: int) -> None:
     locked, chosen = entries(LOCKS / name), constraints()
-    assert len(locked) > 30
+    assert len(locked) > least
     for each, (requirement, hashes) in locked.items():
         assert hashes, f"{each} has no hash in {name}: {REMEDY}"
         assert version_of(requirement) == chosen.get(each, version_of(requirement)), f"{each}: {REMEDY}"
@@ -61,7 +61,7 @@ def test_everything_in_a_lock_has_one_version_and_hashes(name: str) -> None:
     ("name", "extras", "groups"),
     [
         ("dev.txt", set(PROJECT["project"]["optional-dependencies"]), set(PROJECT["dependency-groups"])),
-        ("deploy.txt", DEPLOYED, {"build"}),
+        ("deploy.txt", DEPLOYED, set()),
     ],
 )
 def test_a_lock_holds_what_the_project_asks_for(name: str, extras: set[str], groups: set[str]) -> None:
@@ -72,12 +72,19 @@ def test_a_lock_holds_what_the_project_asks_for(name: str, extras: set[str], gro
         assert version_of(locked[each][0]) in requirement.specifier, f"{requirement} in {name}: {REMEDY}"
 
 
+def test_the_build_lock_holds_what_builds_the_project() -> None:
+    locked = entries(LOCKS / "build.txt")
+    for requirement in (*PROJECT["dependency-groups"]["build"], *PROJECT["build-system"]["requires"]):
+        needed = Requirement(requirement)
+        assert version_of(locked[canonicalize_name(needed.name)][0]) in needed.specifier, REMEDY
+
+
 def test_every_constraint_is_locked_and_the_image_runs_on_the_same_versions() -> None:
     developed, deployed = entries(LOCKS / "dev.txt"), entries(LOCKS / "deploy.txt")
     assert set(constraints()) - set(developed) == set(), REMEDY
-    for each, (requirement, _) in deployed.items():
+    for each, (requirement, _) in (deployed | entries(LOCKS / "build.txt")).items():
         assert version_of(requirement) == version_of(developed[each][0]), f"{each}: {REMEDY}"
-    assert "pytest" not in deployed
+    assert {"mypy", "pytest"} & set(deployed) == set()
 
 
 def test_compiled_packages_are_locked_for_other_machines_too() -> None:

@@ -3,17 +3,14 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
+from support.wheel import unpack_wheel
 
 ROOT = Path(__file__).parents[2]
-#: What a build needs beside the sources; Babel too, which is a dependency at run time anyway.
-NEEDED = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE")
 PRINT_TRANSLATIONS = Path(__file__).with_name("print_translations.py")
 
 
@@ -21,16 +18,8 @@ PRINT_TRANSLATIONS = Path(__file__).with_name("print_translations.py")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a wheel of this checkout installs."""
     folder = tmp_path_factory.mktemp("wheel")
-    for name in NEEDED:
-        shutil.copy(ROOT / name, folder)
-    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-index",
-               "--no-deps", "--no-build-isolation", "--wheel-dir", folder / "dist", folder]  # fmt: skip
-    subprocess.run(command, check=True, timeout=300, capture_output=True)
-    (wheel,) = (folder / "dist").glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder / "installed")
-    return folder / "installed"
+    assert unpack_wheel(folder, compiled=False).endswith("-py3-none-any.whl")
+    return folder
 
 
 def files(root: Path, pattern: str) -> set[Path]:

@@ -13,6 +13,7 @@ from outcry import __version__
 from outcry.app.secret import MissingSecret
 from outcry.app.settings import BadSettings
 from outcry.app.vault import BadVaultKeys
+from outcry.base.build_form import form
 from outcry.cli import (
     accounts,
     agent,
@@ -43,7 +44,7 @@ MENDABLE = (
 
 app = App(
     name="outcry",
-    version=__version__,
+    version=lambda: f"{__version__} ({form()})",
     help="""Key price levels of futures, computed from trades and served over HTTP.
 
     Import recordings, create an API key, start the service and request levels:

@@ -1,0 +1,17 @@
+"""Which form of the hot modules this process runs: compiled by mypyc, or the same files as Python (decision 0059)."""
+
+from importlib.util import find_spec
+
+#: Any module of the list in pyproject.toml: all are compiled together, or none.
+_COMPILED_MODULE = "outcry.market.fold"
+
+
+def is_compiled() -> bool:
+    """Return whether the hot modules are compiled. Does not load them."""
+    spec = find_spec(_COMPILED_MODULE)
+    return spec is not None and spec.origin is not None and not spec.origin.endswith(".py")
+
+
+def form() -> str:
+    """Return the form as `outcry --version` prints it."""
+    return "compiled" if is_compiled() else "pure Python"

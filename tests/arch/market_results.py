@@ -1,0 +1,83 @@
+"""Print the results of simulated sessions and the form that computed them: for tests/arch/test_compiled.py."""
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from datetime import date
+from random import Random
+
+from outcry.base.build_form import form
+from outcry.market.alerts.machine import Fired
+from outcry.market.calendar import SessionKind
+from outcry.market.fold import SessionFold
+from outcry.market.ladder import MAX_SESSION_ROWS, bracket_windows
+from outcry.market.levels import CarriedLevel, CarriedLevels
+from outcry.market.live_session import LiveSession
+from outcry.market.opening import Opening, Prior
+from outcry.market.snapshot import dump
+from outcry.market.units import NANOS_PER_MINUTE
+
+OPEN_NS = 1_767_623_400_000_000_000  # 2026-01-05 09:30 New York
+CLOSE_NS = OPEN_NS + 390 * NANOS_PER_MINUTE
+NIGHT = date(2026, 1, 2)
+OPENING = Opening(
+    contract="ESH2026", root="ES", kind=SessionKind.RTH, trade_date=date(2026, 1, 5), segments=((OPEN_NS, CLOSE_NS),),
+    short=False, prior=Prior(NIGHT, poc=980, vah=1000, val=960, high=1020, low=950, close=990),
+    carried=CarriedLevels((CarriedLevel(1010, NIGHT),), (CarriedLevel(1020, NIGHT),), (CarriedLevel(950, NIGHT),)),
+    overnight=(1004, 975), average_range=60,
+)  # fmt: skip
+Trade = tuple[int, int, int]
+
+
+def walk(seed: int) -> Iterator[Trade]:
+    """A random walk through the session; one trade in fifty is late."""
+    random, at_ns, price = Random(seed), OPEN_NS, 990
+    while (at_ns := at_ns + random.randrange(4_000_000_000)) < CLOSE_NS:
+        price += random.choice((-1, -1, 0, 0, 0, 1, 1)) + (random.random() < 0.002) * random.choice((-9, 9))
+        late_ns = random.randrange(20_000_000_000) if random.random() < 0.02 else 0
+        yield max(OPEN_NS, at_ns - late_ns), price, random.choice((1, 1, 2, 5, 0, 40))
+
+
+def live(trades: list[Trade], seed: int) -> tuple[list[Fired], LiveSession]:
+    """Fold trades live, one or some at a time, with a restart in the middle."""
+    session, fired, at, random = LiveSession(OPENING), list[Fired](), 0, Random(seed)
+    while at < len(trades):
+        count = random.choice((1, 1, 1, 2, 60))
+        at_ns, prices, sizes = zip(*trades[at : at + count], strict=True)
+        fired += session.trades(at_ns, prices, sizes)
+        at += count
+        if len(trades) // 2 <= at < len(trades) // 2 + 60:
+            session = LiveSession.load(OPENING, session.dump())
+    return fired + session.advance(CLOSE_NS + NANOS_PER_MINUTE), session
+
+
+def results(seed: int) -> Iterator[object]:
+    trades = list(walk(seed))
+    windows = bracket_windows(OPENING.segments, 30)
+    many, single = SessionFold(windows, MAX_SESSION_ROWS), SessionFold(windows, MAX_SESSION_ROWS)
+    many.trades(trades)
+    for trade in trades:
+        single.trade(*trade)
+    ladder = many.ladder()
+    assert ladder is not None
+    assert ladder == single.ladder()
+    yield dump(ladder).decode()
+    fired, session = live(trades, seed)
+    yield [repr(alert) for alert in fired]
+    yield session.dump().decode()
+    capture = session.capture()
+    assert capture is not None
+    yield capture.dump().decode()
+    yield repr(capture.view())
+
+
+def main() -> None:
+    found = [list(results(seed)) for seed in range(12)]
+    alerts = sum(len(each[1]) for each in found)
+    digest = hashlib.sha256(json.dumps(found).encode()).hexdigest()
+    json.dump({"form": form(), "alerts": alerts, "digest": digest}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
