@@ -12,7 +12,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ from outcry.live.engine import Engine, Market, Stores
 from outcry.live.entries import Day
 from outcry.live.logged import LoggedStream
 from outcry.live.model import FanOut
-from outcry.live.stream import Outcome
+from outcry.live.stream import SessionAlert
 from outcry.trades.records import Rows
 
 #: Wednesday 18 November 2026, 10:05 in New York: the regular session is open.
@@ -72,7 +72,7 @@ class Watch:
         self.clock, self.late_ns, self.counting = clock, list[int](), False
         watch, usual = self, LoggedStream.log_trades
 
-        def timed(self: LoggedStream, day: Day, rows: Rows, columns: Columns) -> Outcome:
+        def timed(self: LoggedStream, day: Day, rows: Rows, columns: Columns) -> Sequence[SessionAlert]:
             outcome = usual(self, day, rows, columns)
             if watch.counting:
                 watch.late_ns += (watch.clock.now_ns() - rows["ts_event"]).tolist()

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from outcry.live.columns import whole
+from outcry.live.columns import Columns, valid_columns
 from outcry.live.entries import Day, Replacement
 from outcry.market.calendar import Session
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR
@@ -78,6 +78,8 @@ class Intake:
         self._overlap = Overlap()
         self._latest_ns = 0
         self._cell: SessionSlice | None = None
+        #: Trade date of the rows that were passed on last.
+        self.day = Day("", 0)
         self.counts = IntakeCounts()
 
     def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int, barred_ns: int) -> None:
@@ -102,21 +104,22 @@ class Intake:
         self.counts.repeated += len(plausible) - len(fresh)
         yield from self._cut(fresh, Quality.TICKS)
 
-    def plain(self, rows: Rows, until_ns: int) -> SessionRows | None:
-        """Return the rows as one batch if they are valid and in order; otherwise None, and `trades` must process them.
+    def plain(self, rows: Rows, until_ns: int, lag_ns: int) -> Columns | None:
+        """Return the rows as columns if they are valid trades of `day`; otherwise None, and `trades` must process them.
 
         That is: in order, within the trading hours of the rows before them, before `until_ns`, and not in an overlap.
+        lag_ns: the delay that the feed always has.
         """
         cell = self._cell
         if self._overlap.waits or cell is None:
             return None
         first_ns = max(self._latest_ns, self._overlap.barred_ns, cell.start_ns)
         end_ns = min(cell.end_ns, until_ns)
-        if not whole(rows, self._tick_e9, first_ns, end_ns, MAX_AHEAD_NS):
-            return None
-        self._latest_ns = int(rows["ts_event"][-1])
-        self.counts.rows += len(rows)
-        return SessionRows(cell.session, self._day_of(cell.trade_date), rows)
+        columns = valid_columns(rows, self._tick_e9, lag_ns, first_ns, end_ns, MAX_AHEAD_NS)
+        if columns is not None:
+            self._latest_ns = columns.at_ns[-1]
+            self.counts.rows += len(columns.at_ns)
+        return columns
 
     def bars(self, rows: Rows, quality: Quality, bar_ns: int) -> Iterator[SessionRows]:
         """Yield the valid bars among `records.BAR` rows that are not repeated, split by session and trade date.
@@ -177,5 +180,5 @@ class Intake:
                 self.counts.outside += outside
                 for cell, begin, until in pieces:
                     self.counts.rows += until - begin
-                    self._cell = cell
-                    yield SessionRows(cell.session, self._day_of(cell.trade_date), run[begin:until])
+                    self._cell, self.day = cell, self._day_of(cell.trade_date)
+                    yield SessionRows(cell.session, self.day, run[begin:until])

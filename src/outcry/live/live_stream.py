@@ -5,7 +5,7 @@ replayed sessions then agree.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -14,13 +14,14 @@ from outcry.base.clock import Clock
 from outcry.live import entries
 from outcry.live.alert_recorder import AlertRecorder
 from outcry.live.alert_row import alert_row
+from outcry.live.columns import Columns
 from outcry.live.health import MAX_DRIFT_NS, Health, Phase, Sign
 from outcry.live.history_start import Openings
 from outcry.live.intake import TradingPeriod
 from outcry.live.logged import LoggedStream
 from outcry.live.model import AlertRow, StreamKey, TradeLog
 from outcry.live.registry import Availability, Channel, Registry
-from outcry.live.stream import Outcome
+from outcry.live.stream import SessionAlert
 from outcry.market.alerts.machine import Fired
 from outcry.market.calendar import Calendar, Session, SessionKind
 from outcry.market.opening import Opening
@@ -68,6 +69,8 @@ class LiveStream:
         #: The newest time (ns UTC) that the feed has reported without a trade.
         self._beat_ns = 0
         self._drifts = self._unlogged = False
+        #: Lots of all trades applied.
+        self._lots = 0
         self._store_lock = asyncio.Lock()
 
     # -- entries
@@ -78,15 +81,21 @@ class LiveStream:
         Raises `OSError` (a full disk) and `LogTakenOver`; nothing is applied then.
         """
         outcome = self.stream.log(entry)
-        self._applied(outcome)
+        self._applied(outcome.fired)
         return outcome.ended
 
-    def _applied(self, outcome: Outcome) -> None:
+    def _applied(self, alerts: Sequence[SessionAlert]) -> None:
         """Update the registry after an entry was applied, and queue the alerts that it fired."""
         self.channel.version += 1
-        if outcome.fired:
-            rows = [self._alert_row(opening, fired) for opening, fired in outcome.fired]
+        if alerts:
+            rows = [self._alert_row(opening, fired) for opening, fired in alerts]
             self._services.alerts.add(self.name, self.stream.position, rows)
+
+    def _traded(self, alerts: Sequence[SessionAlert], columns: Columns) -> None:
+        """Update registry and health after trades were applied, and queue the alerts that they fired."""
+        self._applied(alerts)
+        self._lots += sum(columns.sizes)
+        self.health.traded(columns.at_ns[-1], columns.delay_ns)
 
     def _alert_row(self, opening: Opening, fired: Fired) -> AlertRow:
         """Return an alert as a stored row, with its recording time if that is not the present.
@@ -109,7 +118,7 @@ class LiveStream:
             self.saved_position = snapshot[0]
         async with aclosing(self.stream.replay(thread)) as outcomes:
             async for outcome in outcomes:
-                self._applied(outcome)
+                self._applied(outcome.fired)
         self.channel.simulated = self.stream.simulated
         self.channel.version += 1
 

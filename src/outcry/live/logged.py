@@ -6,14 +6,14 @@ microseconds, and computed outside it.
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from concurrent.futures import Executor
 from itertools import islice
 
 from outcry.live import entries
 from outcry.live.columns import Columns
 from outcry.live.model import Frame, LogTakenOver, TradeLog
-from outcry.live.stream import Outcome, Stream
+from outcry.live.stream import Outcome, SessionAlert, Stream
 from outcry.live.stream_snapshot import sealed
 from outcry.market.live_session import Capture, LiveView
 from outcry.trades.records import Rows
@@ -84,18 +84,20 @@ class LoggedStream(Stream):
         self.inconsistent, self._past = False, None
         return outcome
 
-    def log_trades(self, day: entries.Day, rows: Rows, columns: Columns) -> Outcome:
-        """Log and apply trades of one session, as `log` does. columns: the same rows, as `columns_of` returns them."""
+    def log_trades(self, day: entries.Day, rows: Rows, columns: Columns) -> Sequence[SessionAlert]:
+        """Log and apply trades of one session, as `log` does; return the alerts they fired.
+
+        columns: the same rows, as `columns_of` returns them.
+        """
         if not self.days or self.days[-1][0] is not day:
             self._begin_day(day)
         entry = entries.TradeRows(day, rows.tobytes())
         self._append(len(rows), entries.encode(entry))
-        outcome = Outcome()
         self.inconsistent = True
         with self._lock:
-            self.trades(day, rows, columns, outcome)
+            fired = self.trades(day, rows, columns)
         self.inconsistent, self._past = False, None
-        return outcome
+        return fired
 
     def _begin_day(self, day: entries.Day) -> None:
         """Start a log file with `Began` if `day` is a new trade date.

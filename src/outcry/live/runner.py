@@ -53,7 +53,7 @@ class Runner(LiveStream):
         self.barred_ns: tuple[int, ...] = ()
         #: When this stream last let other tasks run (time of the event loop).
         self._since_s = 0.0
-        self._volume, self._lots = VolumeGapCheck(), 0
+        self._volume = VolumeGapCheck()
 
     # -- the feed
 
@@ -176,10 +176,10 @@ class Runner(LiveStream):
         """
         if not len(rows) or len(rows) > _MOST_ROWS or self.channel.availability.reason not in _STEADY:
             return False
-        batch = self.intake.plain(rows, self.stream.deadline_ns)
-        if batch is None:
+        columns = self.intake.plain(rows, self.stream.deadline_ns, self.stream.lag_ns)
+        if columns is None:
             return False
-        self._log_trades(batch.day, rows)
+        self._traded(self.stream.log_trades(self.intake.day, rows, columns), columns)
         return True
 
     async def settle(self) -> None:
@@ -222,7 +222,8 @@ class Runner(LiveStream):
             await self._open(batch.session)
             fit = int(np.searchsorted(rows["ts_event"], self.stream.deadline_ns))
             part = rows[: min(fit or len(rows), _MOST_ROWS)]
-            self._log_trades(batch.day, part)
+            columns = columns_of(part, self._tick_e9, self.stream.lag_ns)
+            self._traded(self.stream.log_trades(batch.day, part, columns), columns)
             rows = rows[len(part) :]
 
     async def _enter_bars(self, batch: SessionRows, event: ports.Bars, caps: ports.FeedCaps) -> None:
@@ -268,9 +269,3 @@ class Runner(LiveStream):
         hole = self._volume.check(event, self._lots) if self.health.phase is Phase.CURRENT else None
         if hole is not None:
             self._log_gap(self._gaps.new(*hole, "volume counter"))
-
-    def _log_trades(self, day: entries.Day, rows: Rows) -> None:
-        columns = columns_of(rows, self._tick_e9, self.stream.lag_ns)
-        self._applied(self.stream.log_trades(day, rows, columns))
-        self._lots += sum(columns.sizes)
-        self.health.traded(columns.at_ns[-1], columns.delay_ns)

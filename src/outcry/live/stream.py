@@ -25,6 +25,8 @@ from outcry.trades.records import Rows
 
 #: Entries of the log from a position on, up to the one being applied.
 History = Callable[[int], Iterable[log.LogEntry]]
+#: An alert with the opening of its session.
+SessionAlert = tuple[Opening, Fired]
 
 
 @dataclass(slots=True)
@@ -35,7 +37,7 @@ class Outcome:
     2026-01-02`.
     """
 
-    fired: list[tuple[Opening, Fired]] = field(default_factory=list[tuple[Opening, Fired]])
+    fired: list[SessionAlert] = field(default_factory=list[SessionAlert])
     ended: list[str] = field(default_factory=list[str])
 
     def add(self, opening: Opening, fired: Sequence[Fired]) -> None:
@@ -73,23 +75,47 @@ class Stream(StreamState):
 
     # -- entries
 
-    def trades(self, day: log.Day, rows: Rows, columns: Columns, done: Outcome) -> None:
+    def trades(self, day: log.Day, rows: Rows, columns: Columns) -> Sequence[SessionAlert]:
         """Apply trades of one session, in order, as the entry at `position`, and advance the position.
 
-        columns: the same rows as lists.
+        columns: the same rows as lists. Return the alerts that they fired.
         """
-        self._settle()
+        if self.amended:
+            self._settle()
         if not self.days or self.days[-1][0] is not day:
             self._note_day(day)
-        self._trades(rows, columns, done)
+        first_ns, newest_ns = columns.at_ns[0], columns.at_ns[-1]
+        if not self.covered_ns:
+            self.covered_ns = first_ns
+        self.latest_ns, self.time_ns = max(self.latest_ns, newest_ns), max(self.time_ns, newest_ns)
+        self._keep_recent(newest_ns, rows)
         self.position += len(rows)
+        session = self._session_of(first_ns)
+        if session is None or self.degraded:  # ended long ago: the recording will have the trade
+            return ()
+        fired = self._fold(session, columns)
+        return [(session.opening, alert) for alert in fired] if fired and session.opening.front else ()
+
+    def _fold(self, session: LiveSession, columns: Columns) -> list[Fired]:
+        fired: list[Fired] = []
+        try:
+            if columns.old is None:
+                return session.trades(columns.at_ns, columns.ticks, columns.sizes)
+            for first, last, watched in _stretches(columns.old):
+                at_ns, ticks, sizes = (
+                    column[first:last] for column in (columns.at_ns, columns.ticks, columns.sizes)
+                )
+                fired += session.trades(at_ns, ticks, sizes, watched=watched)
+        except RangeTooWide as problem:
+            self.degraded = str(problem)
+        return fired
 
     def apply(self, entry: log.LogEntry) -> Outcome:
         """Apply the entry at `position`, advance the position, and return what the entry caused."""
         done = Outcome()
         if isinstance(entry, log.TradeRows):
             rows = entry.rows
-            self.trades(entry.day, rows, columns_of(rows, self._tick_e9, self.lag_ns), done)
+            done.fired += self.trades(entry.day, rows, columns_of(rows, self._tick_e9, self.lag_ns))
             return done
         if not isinstance(entry, log.Amended | log.Replacement | log.BarRows):
             self._settle()
@@ -154,33 +180,6 @@ class Stream(StreamState):
             if session.opening.open_ns <= at_ns < session.opening.close_ns:
                 return session
         return None
-
-    def _trades(self, rows: Rows, columns: Columns, done: Outcome) -> None:
-        first_ns, newest_ns = columns.at_ns[0], columns.at_ns[-1]
-        if not self.covered_ns:
-            self.covered_ns = first_ns
-        self.latest_ns, self.time_ns = max(self.latest_ns, newest_ns), max(self.time_ns, newest_ns)
-        self._keep_recent(newest_ns, rows)
-        session = self._session_of(first_ns)
-        if (
-            session is None or self.degraded
-        ):  # ended long ago: the trade is in the log, and will be in the recording
-            return
-        try:
-            if columns.old is None:
-                fired = session.trades(columns.at_ns, columns.ticks, columns.sizes)
-                done.add(session.opening, fired)
-                return
-            for first, last, watched in _stretches(columns.old):
-                fired = session.trades(
-                    columns.at_ns[first:last],
-                    columns.ticks[first:last],
-                    columns.sizes[first:last],
-                    watched=watched,
-                )
-                done.add(session.opening, fired)
-        except RangeTooWide as problem:
-            self.degraded = str(problem)
 
     def _bars(self, entry: log.BarRows, done: Outcome) -> None:
         rows = entry.rows
