@@ -20,7 +20,7 @@ from outcry.market.calendar import Session, SessionKind
 from outcry.market.units import NANOS_PER_MINUTE
 from outcry.recordings.file_model import ReadOptions
 from outcry.recordings.import_report import SessionReport
-from outcry.sessions.completeness import Usual, activity_of, hole_text, unexplained
+from outcry.sessions.completeness import Usual, activity_of, hole_text, traded_minutes, unexplained
 from outcry.sessions.store_model import SessionRow, Traded
 from outcry.trades.reference_tables import load_reference
 
@@ -256,3 +256,10 @@ def test_unrecorded_days_of_the_look_back_are_named(installation: Installation, 
         ("2024-07-02", True, 1),
         ("2024-07-03", False, 0),
     ]
+
+
+def test_minutes_with_rows_are_named_once() -> None:
+    minute = NANOS_PER_MINUTE
+    times = np.array([7 * minute, 8 * minute - 1, 8 * minute, 8 * minute, 11 * minute + 5, 12 * minute - 1])
+    assert traded_minutes(times).tolist() == [7, 8, 11]
+    assert traded_minutes(times[:0]).tolist() == []

@@ -1,14 +1,11 @@
 """The rows of one session of one contract while they are read: counts, profile and traded minutes."""
 
-import numpy as np
-
 from outcry.market.calendar import Session
 from outcry.market.instruments import Contract
 from outcry.market.kernels import BulkFold
 from outcry.market.ladder import BRACKET_MINUTES, bracket_windows
-from outcry.market.units import NANOS_PER_MINUTE
 from outcry.recordings.staging import Counts
-from outcry.sessions.completeness import Minutes
+from outcry.sessions.completeness import Minutes, traded_minutes
 from outcry.trades.records import Quality, Rows
 from outcry.trades.rows import fold_rows, on_tick, volume_of
 
@@ -33,6 +30,8 @@ class RecordedSession:
         if len(good):
             fold_rows(self.fold, good, ticks, self.quality)
             lots = good["size" if self.quality is Quality.TICKS else "volume"]
-            self.minutes.append(np.unique(good["ts_event"][lots > 0] // NANOS_PER_MINUTE))
+            traded = lots > 0
+            times = good["ts_event"]
+            self.minutes.append(traded_minutes(times if traded.all() else times[traded]))
         self.counts.add(counts, good)
         return good, counts

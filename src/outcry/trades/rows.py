@@ -39,10 +39,8 @@ def on_tick(rows: Rows, tick_e9: int, quality: Quality) -> tuple[Rows, list[Colu
 def volume_of(rows: Rows, quality: Quality) -> int:
     """Return the volume of rows in lots, without overflow beyond 64 bits."""
     lots = rows["size" if quality is Quality.TICKS else "volume"]
-    if not len(lots):
-        return 0
-    if int(lots.max()) * len(lots) >= 2**64:
-        return sum(lots.tolist())
+    if quality is not Quality.TICKS and len(lots) and int(lots.max()) * len(lots) >= 2**64:
+        return sum(lots.tolist())  # sizes of trades have 32 bits, so that no sum of theirs is too large
     return int(lots.sum(dtype=np.uint64))
 
 

@@ -90,11 +90,12 @@ def find_record_runs(data: memoryview, path: Path, number: int = 0) -> tuple[lis
 def _run_length(flat: NDArray[np.uint8], at: int, size: int) -> int:
     """Count the complete records from `at` that have the length and kind of the first."""
     possible = (len(flat) - at) // size
+    records = flat[at : at + possible * size].reshape(possible, size)
+    heads = records[:, :2].view("<u2")[:, 0]  # length and type together
     known, window = min(1, possible), 16
     while known < possible:
         upto = min(possible, known + window)
-        heads = flat[at : at + upto * size].reshape(upto, size)[known:, :2]
-        differs = np.flatnonzero((heads[:, 0] != size // 4) | (heads[:, 1] != flat[at + 1]))
+        differs = np.flatnonzero(heads[known:upto] != heads[0])
         if len(differs):
             return known + int(differs[0])
         known, window = upto, window * 16
