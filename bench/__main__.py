@@ -1,73 +1,116 @@
-"""Run benches, all unless some are named (`kernel`, `fold`, …): `python -m bench [NAME…] [--quick | --smoke]`.
+"""Run benches, all unless some are named (`http`, `live`, …): `python -m bench [NAME…] [--table] [--quick | --smoke]`.
 
-The exit status is 1 if a bench could not run. A missed target is printed as missed and is no failure.
+Each bench yields the rows of the table of goals, and then other figures. The exit status is 1 if a bench could not run;
+a missed goal is printed as `MISSED` and is no failure. To measure a compiled form, run this with its interpreter.
 """
 
 import argparse
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
 
 from bench import (
     cluster,
     connections,
     delivery,
+    failover,
     fan_out,
     fold,
     frames,
     importing,
     kernel,
+    library,
     live,
+    page_cost,
     paint,
+    recovery,
+    replica,
     serving,
+    start,
     streams,
 )
-from bench.measurement import Figure, Size, Unavailable, machine
+from bench.figures import Figure
+from bench.measurement import ROUNDS, Scale, Size, Unavailable, machine
+from bench.report import Run
 
-BENCHES: dict[str, Callable[[Size], Iterator[Figure]]] = {
-    "kernel": kernel.run,
-    "fold": fold.run,
-    "import": importing.run,
-    "http": serving.run,
-    "live": live.run,
-    "stream": streams.run,
-    "delivery": delivery.run,
-    "fan_out": fan_out.run,
-    "connections": connections.run,
-    "cluster": cluster.run,
-    "frames": frames.run,
-    "pages": paint.run,
+Measure = Callable[[Size], Iterator[Figure]]
+
+
+class Bench(NamedTuple):
+    """A bench: its rows of the table of goals, and its other figures."""
+
+    goals: Measure | None
+    more: Measure | None = None
+
+
+BENCHES = {
+    "http": Bench(serving.goals, serving.more),
+    "live": Bench(live.goals, live.more),
+    "fold": Bench(fold.goals),
+    "kernel": Bench(kernel.goals, kernel.more),
+    "library": Bench(library.goals),
+    "import": Bench(importing.goals, importing.more),
+    "start": Bench(start.goals),
+    "pages": Bench(page_cost.goals, paint.more),
+    "delivery": Bench(delivery.goals, delivery.more),
+    "stream": Bench(streams.goals),
+    "connections": Bench(connections.goals, connections.more),
+    "fan_out": Bench(None, fan_out.more),
+    "frames": Bench(None, frames.more),
+    "replica": Bench(None, replica.more),
+    "cluster": Bench(None, cluster.more),
+    "recovery": Bench(None, recovery.more),
+    "failover": Bench(None, failover.more),
 }
 
 
 def main() -> int:
     """Run the named benches, or all if none is named."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument(
-        "names", nargs="*", metavar="name", help=f"of {', '.join(BENCHES)}; all if none is given"
-    )
-    amount = parser.add_mutually_exclusive_group()
-    amount.add_argument("--quick", action="store_true", help="smaller inputs and one round")
-    amount.add_argument(
-        "--smoke",
-        action="store_true",
-        help="the smallest inputs: shows that it runs, its figures mean nothing",
-    )
-    given = parser.parse_args()
-    size = Size.SMOKE if given.smoke else Size.QUICK if given.quick else Size.WHOLE
-    unknown = set(given.names) - set(BENCHES)
-    if unknown:
-        parser.error(f"no bench {sorted(unknown)[0]!r}; there are {', '.join(BENCHES)}")
-    print("\n".join(machine()), flush=True)
+    given = _arguments()
+    scale = Scale.SMOKE if given.smoke else Scale.QUICK if given.quick else Scale.WHOLE
+    size = Size(scale, given.rounds or ROUNDS[scale])
+    run = Run(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", machine())  # noqa: TID251 - when the bench ran
+    print("\n".join(run.machine), flush=True)
     failed = False
     for name in given.names or BENCHES:
-        print(f"\n== {name} ==", flush=True)
-        try:
-            for figure in BENCHES[name](size):
-                print(figure, flush=True)
-        except Unavailable as problem:
-            failed = True
-            print(f"FAILED: {problem}", flush=True)
+        bench = BENCHES[name]
+        measures = [(bench.goals, True), *([] if given.table else [(bench.more, False)])]
+        for measure, is_listed in measures:
+            if measure is not None:
+                failed |= not _run(name, measure, size, run, is_listed=is_listed)
+    if given.json:
+        run.save(given.json)
+    missed = sum(line.figure.verdict == "MISSED" for line in run.lines)
+    print(f"\n{sum(line.figure.goal is not None for line in run.lines)} goals, {missed} missed")
     return 1 if failed else 0
+
+
+def _run(name: str, measure: Measure, size: Size, run: Run, *, is_listed: bool) -> bool:
+    """Print and store the figures of a bench as they come; return whether it could run."""
+    print(f"\n== {name}{'' if is_listed else ', more'} ==", flush=True)
+    try:
+        for figure in measure(size):
+            print(figure, flush=True)
+            run.add(name, figure, is_listed=is_listed)
+    except Unavailable as problem:
+        print(f"FAILED: {problem}", flush=True)
+        return False
+    return True
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").split("\n")[0])
+    names = f"one of {', '.join(BENCHES)}"
+    parser.add_argument("names", nargs="*", metavar="name", choices=[*BENCHES, []], help=names)
+    parser.add_argument("--table", action="store_true", help="only the table of goals")
+    amount = parser.add_mutually_exclusive_group()
+    amount.add_argument("--quick", action="store_true", help="smaller inputs and fewer rounds")
+    amount.add_argument("--smoke", action="store_true", help="smallest inputs: shows that it runs, no more")
+    parser.add_argument("--rounds", type=int, help="rounds of each ratio")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="store the figures for bench.report")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ from time import monotonic, process_time
 
 import numpy as np
 import uvloop
-from bench.measurement import Figure, Size, Unavailable
+from bench.figures import Figure, Rounds, at_most, shown
+from bench.measurement import Size, Unavailable
 from bench.vendor import RATES, Ahead
 
 from outcry.app.installation import Installation, open_installation
@@ -48,21 +49,31 @@ from outcry.trades.records import Rows
 #: Wednesday 18 November 2026, 10:05 in New York: the regular session is open.
 MARKET_NS = int(datetime(2026, 11, 18, 15, 5, tzinfo=UTC).timestamp()) * 1_000_000_000
 VENDORS = ("databento", "tradovate", "massive")
-PEOPLE, WARM_S, STRETCH_S, LIMIT_S = 100, 3.0, 20.0, 240.0
+PEOPLE, WARM_S, STRETCH_S, LIMIT_S = 100, 3.0, 3.0, 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Measurements of a span of some seconds. `late_ms`: delay of each trade until it is in an answer."""
+    """Measurements of a span of some seconds: p50 and p99 of the delay of each trade until it is in an answer."""
 
-    late_ms: np.ndarray
-    trades: int
-    seconds: float
+    p50_ms: float
+    p99_ms: float
+    trades_s: float
     cpu: float
 
-    def at(self, percent: float) -> float:
-        """Return a percentile of the delays."""
-        return float(np.percentile(self.late_ms, percent))
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """A vendor with all its connections: seconds until all were live, memory, and the spans measured then.
+
+    beside: spans with one more connection, to a vendor that sends nothing.
+    """
+
+    live_s: float
+    before_bytes: int
+    after_bytes: int
+    alone: list[Stretch]
+    beside: list[Stretch]
 
 
 class Watch:
@@ -90,60 +101,67 @@ class Watch:
         await asyncio.sleep(seconds)
         self.counting = False
         took_s = monotonic() - began_s
-        late_ms = np.array(self.late_ns) / 1e6
-        return Stretch(late_ms, len(self.late_ns), took_s, (process_time() - used_s) / took_s)
+        if not self.late_ns:
+            raise RuntimeError("no trade was received")
+        p50_ms, p99_ms = (float(late_ns) / 1e6 for late_ns in np.percentile(self.late_ns, (50, 99)))
+        return Stretch(p50_ms, p99_ms, len(self.late_ns) / took_s, (process_time() - used_s) / took_s)
 
 
-def run(size: Size) -> Iterator[Figure]:
-    people, stretch_s = size.of((PEOPLE, STRETCH_S), (10, 3.0), (2, 1.0))
-    for vendor in VENDORS:
-        # so that memory is that of one vendor's connections
-        with ProcessPoolExecutor(1, get_context("spawn")) as alone:
-            found = alone.submit(_of_vendor, vendor, people, stretch_s).result()
-        yield from _figures(vendor, people, *found)
+def goals(size: Size) -> Iterator[Figure]:
+    """Measure the share of a core and the delay of a hundred connections of each vendor."""
+    people, stretch_s = size.of((PEOPLE, STRETCH_S), (20, STRETCH_S), (1, 0.5))
+    for vendor in size.of(VENDORS, VENDORS, VENDORS[-1:]):
+        found = _apart(vendor, people, stretch_s, size.rounds, dead=False)
+        name = f"{vendor.capitalize()}, {people} connections of 8 contracts"
+        memory = (found.after_bytes - found.before_bytes) / people / 2**20
+        note = f"{found.alone[0].trades_s:,.0f} trades/s; all live after {found.live_s:.0f} s; {memory:.1f} MiB each"
+        share = Rounds.of([each.cpu for each in found.alone])
+        yield Figure.of_rounds(f"{name}: share of a core", share, "×", "one core", at_most(0.6), note)
+        late = Rounds.of([each.p99_ms for each in found.alone])
+        note = f"p50 {shown(Rounds.of([each.p50_ms for each in found.alone]).median)} ms"
+        yield Figure.of_rounds(f"{name}: trade to answer, p99", late, "ms", goal=at_most(100), note=note)
 
 
-def _of_vendor(vendor: str, people: int, stretch_s: float) -> tuple[float, tuple[int, int], Stretch, Stretch]:
-    """Measure one vendor."""
+def more(size: Size) -> Iterator[Figure]:
+    """Measure the delay beside a vendor that accepts connections and sends nothing, against that without it."""
+    people, stretch_s = size.of((20, STRETCH_S), (5, STRETCH_S), (1, 0.5))
+    for vendor in size.of(VENDORS, VENDORS, VENDORS[:1]):
+        found = _apart(vendor, people, stretch_s, size.rounds, dead=True)
+        alone, beside = (Rounds.of([each.p99_ms for each in spans]) for spans in (found.alone, found.beside))
+        note = f"{shown(beside.median)} to {shown(alone.median)} ms"
+        name = f"{vendor.capitalize()}, {people} connections: p99 beside a dead vendor"
+        yield Figure.ratio(name, beside, alone, "that without it", at_most(1.25), note)
+
+
+def _apart(vendor: str, people: int, stretch_s: float, rounds: int, *, dead: bool) -> Connected:
+    """Measure one vendor in a process of its own, so that the memory is that of its connections."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as alone:
+        return alone.submit(_of_vendor, vendor, people, stretch_s, rounds, dead=dead).result()
+
+
+def _of_vendor(vendor: str, people: int, stretch_s: float, rounds: int, *, dead: bool) -> Connected:
     ahead_ns = MARKET_NS - time.time_ns()  # noqa: TID251 - the bench's own clock
     with (
-        _vendor(vendor, ahead_ns) as said,
+        _vendor(vendor, ahead_ns, 2 * rounds * stretch_s) as given,
         TemporaryDirectory() as folder,
         open_installation(Settings(data=folder), Ahead(ahead_ns)) as installation,
         installation.log.exclusively(),
     ):
         collect_rarely()
-        return uvloop.run(_measured(installation, vendor, said, people, stretch_s))
-
-
-def _figures(
-    vendor: str, people: int, live_s: float, memory: tuple[int, int], alone: Stretch, beside: Stretch
-) -> Iterator[Figure]:
-    name = f"{vendor}, {people} × {len(RATES)}"
-    before, after = memory
-    yield Figure(f"{name}: all live after", live_s, "s")
-    yield Figure(f"{name}: trades a second", alone.trades / alone.seconds, "trades/s")
-    yield Figure(f"{name}: trade to answer, p50", alone.at(50), "ms", target=20, at_least=False)
-    yield Figure(f"{name}: trade to answer, p99", alone.at(99), "ms", target=100, at_least=False)
-    yield Figure(f"{name}: of one core", alone.cpu, "x", target=1, at_least=False)
-    yield Figure(f"{name}: memory a connection", (after - before) / people / 2**20, "MiB")
-    yield Figure(f"{name}: memory in all", after / 2**20, "MiB")
-    yield Figure(
-        f"{name}: p99 beside one dead vendor, to without", beside.at(99) / alone.at(99), "x",
-        target=1.25, at_least=False,
-    )  # fmt: skip
+        return uvloop.run(_measured(installation, vendor, given, people, stretch_s, rounds, dead=dead))
 
 
 async def _measured(
-    installation: Installation, vendor: str, said: dict[str, dict[str, str]], people: int, stretch_s: float
-) -> tuple[float, tuple[int, int], Stretch, Stretch]:
+    installation: Installation, vendor: str, given: dict[str, dict[str, str]], people: int, stretch_s: float,
+    rounds: int, *, dead: bool,
+) -> Connected:  # fmt: skip
     clock = installation.clock
     assert isinstance(clock, Ahead)
-    dead = await asyncio.start_server(_say_nothing, "127.0.0.1", 0)
-    port = dead.sockets[0].getsockname()[1]
+    nobody = await asyncio.start_server(_say_nothing, "127.0.0.1", 0)
+    port = nobody.sockets[0].getsockname()[1]
     other = next(name for name in VENDORS if name != vendor)
     nowhere = {name: f"{scheme}127.0.0.1:{port}" for name, scheme in _PLACES[other].items()}
-    engine, parts = _parts(installation, clock, {vendor: said["places"], other: nowhere})
+    engine, parts = _parts(installation, clock, {vendor: given["places"], other: nowhere})
     supervisor = ConnectionSupervisor(engine, parts)
     connections = BrokerConnections(parts, supervisor, installation.registry)
     watch = Watch(clock)
@@ -153,7 +171,7 @@ async def _measured(
         before, began_s = _resident(), monotonic()
         users = [installation.store.ensure_user(f"{n}@example.com", clock.now_ns()) for n in range(people)]
         for user in users:
-            connections.connect(user, vendor, "", said["given"], list(RATES), clock.now_ns())
+            connections.connect(user, vendor, "", given["given"], list(RATES), clock.now_ns())
         while not all(row.phase is ConnectionPhase.LIVE for row in parts.store.rows()):
             if monotonic() - began_s > LIMIT_S:
                 phases = sorted({f"{row.phase} {row.code}" for row in parts.store.rows()})
@@ -161,20 +179,21 @@ async def _measured(
             await asyncio.sleep(0.2)
         live_s = monotonic() - began_s
         await asyncio.sleep(min(WARM_S, stretch_s))
-        alone = await watch.stretch(stretch_s)
-        memory = before, _resident()
-        # in a thread, as pages do, because it loads the vendor's library
-        await asyncio.to_thread(
-            connections.connect, users[0], other, "", _GIVEN[other], list(RATES), clock.now_ns()
-        )
-        await asyncio.sleep(min(WARM_S, stretch_s))
-        beside = await watch.stretch(stretch_s)
+        alone = [await watch.stretch(stretch_s) for _ in range(rounds)]
+        after, beside = _resident(), list[Stretch]()
+        if dead:
+            # in a thread, as pages do, because it loads the vendor's library
+            await asyncio.to_thread(
+                connections.connect, users[0], other, "", _GIVEN[other], list(RATES), clock.now_ns()
+            )
+            await asyncio.sleep(min(WARM_S, stretch_s))
+            beside = [await watch.stretch(stretch_s) for _ in range(rounds)]
     finally:
         watch.end()
         await supervisor.stop()
         await engine.stop()
-        dead.close()
-    return live_s, memory, alone, beside
+        nobody.close()
+    return Connected(live_s, before, after, alone, beside)
 
 
 #: Endpoints of each vendor by the adapter's names, and plausible entries; a peer without responses checks none.
@@ -223,9 +242,9 @@ def _resident() -> int:
 
 
 @contextmanager
-def _vendor(name: str, ahead_ns: int) -> Generator[dict[str, dict[str, str]]]:
+def _vendor(name: str, ahead_ns: int, lasts_s: float) -> Generator[dict[str, dict[str, str]]]:
     """Run a fake vendor for the duration of the context."""
-    command = [sys.executable, "-m", "bench.vendor", name, str(ahead_ns), str(LIMIT_S + 4 * STRETCH_S)]
+    command = [sys.executable, "-m", "bench.vendor", name, str(ahead_ns), str(LIMIT_S + 4 * WARM_S + lasts_s)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

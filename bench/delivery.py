@@ -20,7 +20,8 @@ import numpy as np
 import uvloop
 from aiohttp.abc import AbstractResolver, ResolveResult
 from bench.endpoints import DOMAIN
-from bench.measurement import Figure, Size, within
+from bench.figures import Figure, Rounds, at_least, at_most
+from bench.measurement import Size, within
 from bench.outbound import SECRET, Endpoints, Worker, endpoints, resolve
 
 from outcry.delivery.signing import signed
@@ -29,50 +30,41 @@ from outcry.delivery.trust import system_trust
 HOSTS, AT_ONCE = 250, 256
 WARM_HOSTS = 20
 #: Subscriptions that receive one alert, and number of alerts.
-WARM, COLD, ROUNDS = 3_000, 1_000, 3
+WARM, COLD = 3_000, 1_000
 ALERTS_A_SECOND, ENDPOINTS, DEAD = 100, 300, 90
-LASTS_S = 6.0
-#: Time until the worker has opened its connections (s).
-_SETTLED_S = 3.0
 _FAN_OUT = (10_000, 100_000)
-_LIMIT_S = 60.0
+LIMIT_S = 240.0
 
 
-def run(size: Size) -> Iterator[Figure]:
-    """Measure throughput, delay, the cost of failing endpoints, and recording an alert for many subscriptions."""
-    with TemporaryDirectory(prefix="outcry-bench-") as place:
+def goals(size: Size) -> Iterator[Figure]:
+    """Compare one worker with a client that posts bytes signed beforehand to the same endpoints."""
+    with TemporaryDirectory(prefix="outcry-bench-") as place, endpoints(Path(place), HOSTS) as there:
+        for name, way, hosts, many, goal in (
+            ("signed TLS deliveries, warm (connections kept)", "ok", WARM_HOSTS, WARM, 0.5),
+            ("signed TLS deliveries, cold (a new connection each)", "close", HOSTS, COLD, 0.7),
+        ):
+            count = many // size.of(1, 3, 50)
+            addresses = [there.url(number % hosts, f"{way}/{number}") for number in range(count)]
+            worker = Worker(Path(place) / way, there, HOSTS)
+            worker.subscribe(addresses, [""] * count)
+            runs = uvloop.run(within(_in_turn(worker, there, addresses, size.rounds), LIMIT_S))
+            ours, bare = (Rounds.of([cpu_s for _, cpu_s in each]) for each in runs)
+            walls = [Rounds.of([wall_s for wall_s, _ in each]) for each in runs]
+            note = f"{ours.rate(count)} to {bare.rate(count)} messages/CPU-s, "
+            note += f"{walls[0].rate(count)} to {walls[1].rate(count)} by the clock"
+            yield Figure.ratio(name, bare, ours, "a bare aiohttp client", at_least(goal), note)
+
+
+def more(size: Size) -> Iterator[Figure]:
+    """Measure delay, the cost of failing endpoints, and recording an alert for many subscriptions."""
+    with TemporaryDirectory(prefix="outcry-bench-") as place, endpoints(Path(place), HOSTS) as there:
         folder = Path(place)
-        with endpoints(folder, HOSTS) as there:
-            yield from _throughput(folder, there, size)
-            yield from _lateness(folder, there, size)
-            yield from _dead(folder, there, size)
-            yield from _fan_out(folder, there, size)
+        yield from _lateness(folder, there, size)
+        yield from _dead(folder, there, size)
+        yield from _fan_out(folder, there, size)
 
 
 # -- throughput
-
-
-def _throughput(folder: Path, there: Endpoints, size: Size) -> Iterator[Figure]:
-    for name, way, hosts, many, target in (
-        ("warm: connections kept", "ok", WARM_HOSTS, WARM, 2_500),
-        ("cold: a new connection each", "close", HOSTS, COLD, 1_000),
-    ):
-        rounds = size.of(ROUNDS, 1, 1)
-        count = many // size.of(1, 5, 50)
-        addresses = [there.url(number % hosts, f"{way}/{number}") for number in range(count)]
-        worker = Worker(folder / way, there, HOSTS)
-        worker.subscribe(addresses, [""] * count)
-        ours, bare = uvloop.run(within(_in_turn(worker, there, addresses, rounds), _LIMIT_S))
-        wall_s, cpu_s = (min(each[at] for each in ours) for at in (0, 1))
-        more = ", ".join(f"{count / wall:,.0f}" for wall, _ in ours)
-        yield Figure(name, count / wall_s, "messages/s", f"rounds {more}", target)
-        yield Figure(f"{way}: of the processor's time", count / cpu_s, "messages/CPU-s")
-        yield Figure(
-            f"{way}: bare client", count / min(wall for wall, _ in bare), "posts/s",
-            f"{count / min(cpu for _, cpu in bare):,.0f} posts/CPU-s",
-        )  # fmt: skip
-        share = 100 * min(cpu for _, cpu in bare) / cpu_s
-        yield Figure(f"{way}: share of it, by processor time", share, "%")
 
 
 async def _in_turn(
@@ -161,19 +153,16 @@ class Late:
 
 
 def _lateness(folder: Path, there: Endpoints, size: Size) -> Iterator[Figure]:
-    lasts_s = size.of(LASTS_S, 2.0, 0.5)
     ways = ["ok"] * ENDPOINTS
-    late = _paced(folder / "in-turn", there, ways, lasts_s, in_turn=True)
+    late = _paced(folder / "in-turn", there, ways, size, in_turn=True)
     each = (
         f"{ALERTS_A_SECOND} alerts/s, {ENDPOINTS} endpoints, each every {ENDPOINTS / ALERTS_A_SECOND:.0f} s"
     )
-    yield Figure("alert → first byte, p50", late.at(50), "ms", each, 100, at_least=False)
-    yield Figure("… p99", late.at(99), "ms", f"{len(late.ms)} alerts", 1_000, at_least=False)
-    late = _paced(folder / "at-random", there, ways, lasts_s, in_turn=False)
-    yield Figure(
-        "… of endpoints at random, p50", late.at(50), "ms", "some are within a second of the last: gathered"
-    )
-    yield Figure("… p99", late.at(99), "ms")
+    yield Figure("alert → first byte, p50", late.at(50), "ms", each, goal=at_most(100))
+    yield Figure("alert → first byte, p99", late.at(99), "ms", f"{len(late.ms)} alerts", goal=at_most(1_000))
+    late = _paced(folder / "at-random", there, ways, size, in_turn=False)
+    note = f"p50 {late.at(50):.0f} ms; alerts within a second of the last one are gathered"
+    yield Figure("alert → first byte, endpoints at random, p99", late.at(99), "ms", note)
 
 
 def _dead(folder: Path, there: Endpoints, size: Size) -> Iterator[Figure]:
@@ -186,29 +175,25 @@ def _dead(folder: Path, there: Endpoints, size: Size) -> Iterator[Figure]:
     found: dict[str, list[Late]] = {"well": [], "ill": []}
     for number in range(size.of(2, 1, 1)):
         for name, ways in (("well", well), ("ill", ill)):
-            lasts_s = size.of(LASTS_S, 2.0, 0.5)
-            found[name].append(
-                _paced(
-                    folder / f"{name}{number}", there, ways, lasts_s, in_turn=True, counted=ENDPOINTS - DEAD
-                )
-            )
+            place = folder / f"{name}{number}"
+            found[name].append(_paced(place, there, ways, size, in_turn=True, counted=ENDPOINTS - DEAD))
     best = {name: min(late.at(99) for late in runs) for name, runs in found.items()}
     said = ", ".join(
         f"{name} " + " and ".join(f"{late.at(99):.0f}" for late in runs) for name, runs in found.items()
     )
-    yield Figure(f"p99 of the healthy, {DEAD} of {ENDPOINTS} dead", best["ill"], "ms", f"rounds: {said}")
-    yield Figure("… against none dead", best["ill"] / best["well"], "×", "", 1.5, at_least=False)
+    name = f"alert → first byte, {DEAD} of {ENDPOINTS} endpoints dead: p99 of the others"
+    yield Figure(name, best["ill"] / best["well"], "×", f"ms: {said}", "that with none dead", at_most(1.5))
 
 
 def _paced(
-    folder: Path, there: Endpoints, ways: Sequence[str], lasts_s: float, *, in_turn: bool, counted: int = ENDPOINTS
+    folder: Path, there: Endpoints, ways: Sequence[str], size: Size, *, in_turn: bool, counted: int = ENDPOINTS
 ) -> Late:  # fmt: skip
     """Fire alerts at a fixed rate, each for one endpoint, and measure when they arrive."""
     worker = Worker(folder, there, HOSTS)
     addresses = [_address(there, number, way) for number, way in enumerate(ways)]
     symbols = [f"S{number}" for number in range(len(ways))]
     worker.subscribe(addresses, symbols)
-    fired = uvloop.run(within(_fired(worker, symbols, lasts_s, in_turn=in_turn), _LIMIT_S))
+    fired = uvloop.run(within(_fired(worker, symbols, size, in_turn=in_turn), LIMIT_S))
     came = {key: taken.first_ns for taken in reversed(there.taken()) for key in taken.keys}
     wanted = {key: at_ns for key, at_ns in fired.items() if int(key[1:].partition(":")[0]) < counted}
     lost = wanted.keys() - came.keys()
@@ -224,21 +209,25 @@ def _address(there: Endpoints, number: int, way: str) -> str:
     return there.url(number % 100 if way == "ok" else 100 + number % 100, f"{way}/{number}")
 
 
-async def _fired(worker: Worker, symbols: Sequence[str], lasts_s: float, *, in_turn: bool) -> dict[str, int]:
-    """Return alerts by key and when each was passed on to be recorded; the first seconds do not count."""
+async def _fired(worker: Worker, symbols: Sequence[str], size: Size, *, in_turn: bool) -> dict[str, int]:
+    """Return alerts by key and when each was passed on to be recorded.
+
+    The first seconds, in which the worker opens its connections, do not count.
+    """
+    settled_s, lasts_s = size.of(3.0, 3.0, 0.2), size.of(6.0, 2.0, 0.3)
     fired: dict[str, int] = {}
     chance, running = random.Random(1), await worker.run()
     order = list(symbols)
     chance.shuffle(order)
     began = perf_counter()
-    total = round(ALERTS_A_SECOND * (_SETTLED_S + lasts_s))
+    total = round(ALERTS_A_SECOND * (settled_s + lasts_s))
     for number in range(total):
         await asyncio.sleep(max(0.0, began + number / ALERTS_A_SECOND - perf_counter()))
         symbol = order[number % len(order)] if in_turn else chance.choice(symbols)
         at_ns = monotonic_ns()
         key = await asyncio.to_thread(worker.fire, symbol)
         worker.dispatcher.wake()
-        if number >= ALERTS_A_SECOND * _SETTLED_S:
+        if number >= ALERTS_A_SECOND * settled_s:
             fired[key] = at_ns
     await asyncio.sleep(1.5)
     await worker.end(running)

@@ -22,9 +22,10 @@ from typing import Any, cast
 import uvloop
 from bench.delivery import bare_client, bare_round
 from bench.endpoints import CERTIFICATE
-from bench.latency import cpu_ns
-from bench.measurement import Figure, Size
+from bench.figures import Figure
+from bench.measurement import Size
 from bench.outbound import Endpoints, Worker, endpoints
+from bench.processes import cpu_ns
 from support.engines.postgres import Postgres
 
 HOSTS = 20
@@ -36,7 +37,7 @@ _OPTIONS = {"fsync": "on", "full_page_writes": "on", "shared_buffers": "256MB"}
 _LIMIT_S = 600.0
 
 
-def run(size: Size) -> Iterator[Figure]:
+def more(size: Size) -> Iterator[Figure]:
     """Measure with increasing numbers of workers."""
     few, everyone = size.of((FEW, ALL), (QUICK, 2 * QUICK), (50, 100))
     with (
@@ -118,11 +119,9 @@ def _used_s(pids: Sequence[int]) -> float:
 
 def _database_s(server: Postgres) -> float:
     """Return the processor seconds of the server and all its processes, including ended ones."""
-    number = server.pid
-    children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
-    fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
     ended = (int(fields[13]) + int(fields[14])) / 100
-    return ended + _used_s([number, *map(int, children)])
+    return ended + cpu_ns(server.pid) / 1e9
 
 
 # -- a worker

@@ -1,11 +1,10 @@
-"""The live engine: trades per second through feed, log, fold and registry; delay of answers; memory over a week.
+"""The live engine: trades through feed, log, fold and registry, compared with the fold alone; delays; memory.
 
-The engine runs as in production: a log on disk, alerts recorded in the database, snapshots and syncs. For comparison, a
-loop only decodes the same rows and writes them to files, and the core's fold runs alone.
+The engine runs as in production: a log on disk, alerts recorded in the database, snapshots and syncs. The fold alone
+has the same sessions with the same alerts armed, and each event's columns are lists already.
 """
 
 import asyncio
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,10 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 
-import numpy as np
 import uvloop
 from bench import latency, week
-from bench.measurement import Figure, Size, within
+from bench.figures import Figure, Rounds, at_least, shown
+from bench.measurement import Scale, Size, within
 from bench.tape import (
     DENSITY,
     FEEDS,
@@ -37,13 +36,12 @@ from outcry.app.settings import read_settings
 from outcry.market.instruments import Contract
 from outcry.market.live_session import LiveSession
 from outcry.market.opening import Opening
-from outcry.trades.feed import LIVE_TRADE
 from outcry.trades.records import Rows
 from outcry.trades.reference_tables import load_reference
 
 BATCH = 256
 LIMIT_S = 120.0
-_TARGETS = {BATCH: 0.5, 1: 0.05}
+_SHARES = {1: at_least(0.15), BATCH: at_least(0.7)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,48 +56,46 @@ class Played:
     openings: dict[Contract, Opening]
 
 
-def run(size: Size) -> Iterator[Figure]:
-    """Measure throughput, latency and memory, each with its limiting factor."""
+def goals(size: Size) -> Iterator[Figure]:
+    """Measure the processor time of trades in events of one and of 256, and that of the fold alone."""
+    reference, smoke = load_reference(), size.scale is Scale.SMOKE
+    density = size.of(DENSITY, 1, 1)
+    whole = {c: regular_hours(reference, c, density) for c in contracts(reference)}
     with TemporaryDirectory(prefix="outcry-bench-") as place:
         folder = Path(place)
-        lay_out(folder / "laid")
-        yield from _throughput(folder, size)
+        lay_out(folder / "laid", history=size.of(20, 20, 1))
+        for batch, most in ((1, size.of(2_000, 1_000, 50)), (BATCH, 1_000 if smoke else None)):
+            rows = (
+                whole if most is None else {c: each[: first_hour(each) + most] for c, each in whole.items()}
+            )
+            runs: list[Played] = []
+            folds: list[float] = []
+            for number in range(size.rounds + (not smoke)):
+                played = play(folder, rows, batch)
+                fold_s = _fold_s(_in_turn(rows, batch), rows, played.openings)
+                if number or smoke:  # the first round is a warm-up
+                    runs.append(played)
+                    folds.append(fold_s)
+            yield _figure(batch, runs, Rounds.of(folds))
+
+
+def more(size: Size) -> Iterator[Figure]:
+    """Measure delays at a fixed rate, and memory over a week."""
+    with TemporaryDirectory(prefix="outcry-bench-") as place:
+        folder = Path(place)
+        lay_out(folder / "laid", history=size.of(20, 20, 1))
         yield from latency.run(folder / "laid", folder, size)
     yield from week.run(size)
 
 
-def _throughput(folder: Path, size: Size) -> Iterator[Figure]:
-    reference, quick = load_reference(), size is not Size.WHOLE
-    whole = {c: regular_hours(reference, c, 1 if quick else DENSITY) for c in contracts(reference)}
-    if size is Size.SMOKE:
-        whole = {c: rows[: first_hour(rows) + 1_000] for c, rows in whole.items()}
-    few = {c: rows[: first_hour(rows) + size.of(4_000, 500, 50)] for c, rows in whole.items()}
-    for batch, rows, title in ((BATCH, whole, f"{BATCH} a batch"), (1, few, "one at a time")):
-        runs: list[Played] = []
-        others: dict[str, list[float]] = {"bare": [], "core": []}
-        for number in range(1 if quick else 4):
-            played = play(folder, rows, batch)
-            events = _in_turn(rows, batch)
-            bare, core = _bare_s(folder, events), _core_s(events, rows, played.openings)
-            if number or quick:  # the first round is a warm-up
-                runs.append(played)
-                others["bare"].append(bare)
-                others["core"].append(core)
-        yield from _figures(title, batch, runs, others)
-
-
-def _figures(title: str, batch: int, runs: list[Played], others: dict[str, list[float]]) -> Iterator[Figure]:
-    """Yield rates by processor time, which other processes distort least; rates by the clock are in brackets."""
-    count = runs[0].trades
-    best = min(each.cpu_s for each in runs)
-    more = "rounds " + ", ".join(f"{count / each.cpu_s / 1e6:.3f}" for each in runs)
-    more += f"; by the clock {count / min(each.wall_s for each in runs) / 1e6:.3f}; {count:,} trades, "
-    more += f"{runs[0].log_bytes / 1e6:.0f} MB logged, {runs[0].alerts} alerts"
-    yield Figure(f"{STREAMS} streams, {title}", count / best / 1e6, "M trades/CPU-s", more, _TARGETS[batch])
-    for name, said in (("bare", "bare loop: decode and write to a file"), ("core", "core's fold alone")):
-        least = min(others[name])
-        yield Figure(f"{title}: {said}", count / least / 1e6, "M trades/CPU-s", f"{len(runs)} rounds")
-        yield Figure(f"{title}: share of it", 100 * least / best, "%")
+def _figure(batch: int, runs: Sequence[Played], folds: Rounds) -> Figure:
+    ours, count, last = Rounds.of([each.cpu_s for each in runs]), runs[0].trades, runs[-1]
+    wall = Rounds.of([each.wall_s for each in runs])
+    note = f"{ours.rate(count / 1e3)} to {folds.rate(count / 1e3)} k trades/CPU-s, "
+    note += f"{wall.rate(count / 1e3)} by the clock; "
+    note += f"{count:,} trades, {shown(last.log_bytes / 1e6)} MB logged, {last.alerts} alerts"
+    name = f"live, {STREAMS} streams, {f'{batch} trades' if batch > 1 else 'one trade'} an event"
+    return Figure.ratio(name, folds, ours, "the fold alone", _SHARES[batch], note)
 
 
 # -- the engine
@@ -173,31 +169,12 @@ def _in_turn(rows: dict[Contract, Rows], batch: int) -> list[tuple[int, Contract
     return [event for turn in zip_longest(*pieces) for event in turn if event is not None]
 
 
-def _bare_s(folder: Path, events: Sequence[tuple[int, Contract, Rows]]) -> float:
-    """Return the seconds to decode the rows of every event, find the newest, and write them to the stream's file."""
-    raw = [(number, rows.tobytes()) for number, _, rows in events]
-    handles = [
-        os.open(folder / f"bare{number}", os.O_WRONLY | os.O_CREAT | os.O_APPEND) for number in range(STREAMS)
-    ]
-    newest = [0] * STREAMS
-    began = process_time()
-    for number, data in raw:
-        rows = np.frombuffer(data, LIVE_TRADE)
-        newest[number] = int(rows["ts_event"][-1])
-        os.write(handles[number], data)
-    taken = process_time() - began
-    for number, handle in enumerate(handles):
-        os.close(handle)
-        (folder / f"bare{number}").unlink()
-    return taken
-
-
-def _core_s(
+def _fold_s(
     events: Sequence[tuple[int, Contract, Rows]],
     rows: dict[Contract, Rows],
     openings: dict[Contract, Opening],
 ) -> float:
-    """Return the seconds to fold the same trades with all alerts armed; each event's columns are lists already."""
+    """Return the processor seconds to fold the same trades with all alerts armed."""
     ticks = {c: load_reference().universe.products[c.root].tick_e9 for c in rows}
     sessions = [LiveSession(openings[c]) for c in list(rows) * len(FEEDS)]
     for session, (contract, each) in zip(sessions, list(rows.items()) * len(FEEDS), strict=True):

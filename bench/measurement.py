@@ -1,13 +1,12 @@
-"""Measurement methods of the benches: alternatives in turn, so that disturbances affect all; children by rusage.
+"""Methods of measurement: alternatives in turn within each round, so that other load affects all alike.
 
-A rate is of the best round, because noise only adds time. The spread of the rounds is printed beside it.
+A figure is the median of the rounds. The best round is printed beside it, because noise only adds cost.
 """
 
 import asyncio
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
@@ -16,8 +15,10 @@ from dataclasses import dataclass
 from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import TypeVar
+
+from bench.figures import Rounds
 
 LIBRARIES = ("numpy", "databento-dbn", "zstandard", "uvicorn", "uvloop", "starlette", "msgspec")
 
@@ -35,73 +36,30 @@ print(json.dumps([wall, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, do
 T = TypeVar("T")
 
 
-class Size(Enum):
-    """Size of a bench: full, quick, or the minimum that shows that it runs."""
+class Scale(Enum):
+    """Size of the inputs: full, quick, or the minimum that shows that a bench runs."""
 
     WHOLE, QUICK, SMOKE = range(3)
 
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Size of the inputs of a bench, and the number of rounds of its ratios."""
+
+    scale: Scale
+    rounds: int
+
     def of(self, whole: T, quick: T, smoke: T) -> T:
         """Return the amount for this size."""
-        return (whole, quick, smoke)[self.value]
+        return (whole, quick, smoke)[self.scale.value]
+
+
+#: Rounds of each scale, unless the command names a number.
+ROUNDS = {Scale.WHOLE: 7, Scale.QUICK: 3, Scale.SMOKE: 1}
 
 
 class Unavailable(Exception):
     """A bench cannot run here. The message states what is missing and how to install it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One line of results. `target` None: a figure for comparison only."""
-
-    name: str
-    value: float
-    unit: str
-    spread: str = ""
-    target: float | None = None
-    at_least: bool = True
-
-    @property
-    def reached(self) -> bool:
-        """Return whether the target was reached; True without a target."""
-        if self.target is None:
-            return True
-        return self.value >= self.target if self.at_least else self.value <= self.target
-
-    def __str__(self) -> str:
-        line = f"{self.name:<58} {_shown(self.value):>8} {self.unit:<14}"
-        if self.target is not None:
-            sign = "≥" if self.at_least else "≤"
-            line += f" target {sign} {_shown(self.target)}: {'reached' if self.reached else 'MISSED'}"
-        return line + (f"  ({self.spread})" if self.spread else "")
-
-
-def _shown(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-@dataclass(frozen=True, slots=True)
-class Times:
-    """Seconds of the rounds of one alternative."""
-
-    rounds: tuple[float, ...]
-
-    @property
-    def best(self) -> float:
-        """Return the fastest round."""
-        return min(self.rounds)
-
-    @property
-    def median(self) -> float:
-        """Return the median round."""
-        return statistics.median(self.rounds)
-
-    def rates(self, count: int, scale: float = 1e6) -> str:
-        """Return median and worst round as text, as rates of `count` items times 1 / `scale`."""
-        middle, worst = (count / t / scale for t in (self.median, max(self.rounds)))
-        return f"median {_shown(middle)}, worst {_shown(worst)}, {len(self.rounds)} rounds"
-
-    def __str__(self) -> str:
-        return f"best {self.best:.3f} s, median {self.median:.3f}, worst {max(self.rounds):.3f}"
 
 
 async def within(work: Awaitable[T], limit_s: float) -> T:
@@ -110,16 +68,16 @@ async def within(work: Awaitable[T], limit_s: float) -> T:
         return await work
 
 
-def in_turn(rounds: int, **alternatives: Callable[[], object]) -> dict[str, Times]:
-    """Time alternatives in turn, once each round, after one uncounted warm-up round."""
+def in_turn(rounds: int, **alternatives: Callable[[], object]) -> dict[str, Rounds]:
+    """Measure alternatives in turn, once each round, after one uncounted warm-up round: processor seconds of each."""
     taken: dict[str, list[float]] = {name: [] for name in alternatives}
     for number in range(rounds + 1):
         for name, work in alternatives.items():
-            began = perf_counter()
+            began = process_time()
             work()
             if number:
-                taken[name].append(perf_counter() - began)
-    return {name: Times(tuple(times)) for name, times in taken.items()}
+                taken[name].append(process_time() - began)
+    return {name: Rounds.of(costs) for name, costs in taken.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +95,9 @@ def run_child(command: Sequence[str], environment: Mapping[str, str] | None = No
         [sys.executable, "-S", "-c", _LAUNCHER, *command],
         env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE, check=True,
     )  # fmt: skip
-    wall, cpu, peak, status, said = json.loads(done.stdout)
+    wall, cpu, peak, status, errors = json.loads(done.stdout)
     if status:
-        raise RuntimeError(f"{' '.join(command)[:80]} ended with {status}:\n{said}")
+        raise RuntimeError(f"{' '.join(command)[:80]} ended with {status}:\n{errors}")
     return Child(wall, cpu, peak)
 
 
@@ -158,7 +116,7 @@ def pinned() -> Generator[None]:
 
 
 def installed_command() -> str:
-    """Return the `outcry` command beside this interpreter."""
+    """Return the `outcry` command beside this interpreter, so that both are of one form."""
     path = Path(sys.executable).parent / "outcry"
     if not path.exists():
         raise Unavailable(f"{path} is not there: make install")
@@ -166,17 +124,19 @@ def installed_command() -> str:
 
 
 def machine() -> list[str]:
-    """Describe the machine of the measurements."""
+    """Describe the machine, the libraries and the form of the program under test."""
     cpu = next(
         (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
         platform.processor(),
     )
     memory = next((int(line.split()[1]) >> 20 for line in _lines("/proc/meminfo")), 0)
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    form = subprocess.run([installed_command(), "--version"], stdout=subprocess.PIPE, text=True, check=True)
     return [
         f"{os.cpu_count()} × {cpu}, {memory} GiB, {platform.system()} {platform.release()}; load before: {load}",
         f"{platform.python_implementation()} {platform.python_version()}; "
         + ", ".join(f"{name} {version(name)}" for name in LIBRARIES),
+        f"Outcry {' '.join(form.stdout.split())}",
     ]
 
 

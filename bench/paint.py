@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from bench.measurement import Figure, Size, Unavailable, installed_command
+from bench.figures import Figure, at_most
+from bench.measurement import Size, Unavailable, installed_command
 
 from outcry.cli.whereabouts import running
 
@@ -104,7 +105,7 @@ def signed_in(browser: Any, base: str, folder: Path) -> Any:
     return state
 
 
-def run(size: Size) -> Iterator[Figure]:
+def more(size: Size) -> Iterator[Figure]:
     """Measure first paints, then the tabs."""
     rounds, tabs = size.of(5, 1, 1), size.of(TABS, TABS, 2)
     with browsing() as browser, demonstration() as (base, folder):
@@ -115,10 +116,10 @@ def run(size: Size) -> Iterator[Figure]:
             ]
             spread = f"{min(times):.0f} to {max(times):.0f}"
             yield Figure(
-                f"first paint of {path}", statistics.median(times), "ms", spread, TARGET_MS, at_least=False
+                f"first paint of {path}", statistics.median(times), "ms", spread, goal=at_most(TARGET_MS)
             )
         open_now = streams_of_tabs(browser, base, tabs)
-        yield Figure(f"event streams of {tabs} tabs", open_now, "streams", "", 1, at_least=False)
+        yield Figure(f"event streams of {tabs} tabs", open_now, "streams", goal=at_most(1))
 
 
 def first_paint_ms(browser: Any, address: str, state: Any) -> float:

@@ -19,7 +19,8 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import uvloop
-from bench.measurement import Figure, Size, within
+from bench.figures import Figure, at_most
+from bench.measurement import Size, within
 from bench.tape import SEED
 
 from outcry.app.installation import Installation, open_installation
@@ -58,11 +59,11 @@ def run(size: Size) -> Iterator[Figure]:
     more += f"{end['seconds']:.0f} s; MB after each: {_list(rss)}"
     growth, log = 100 * (rss[-1] / rss[1] - 1), logs[-1] / logs[0]
     yield Figure(f"memory after {days} trade dates", rss[-1], "MB", more)
-    yield Figure("memory: growth from the second to the last", growth, "%", "", 5, at_least=False)
+    yield Figure("memory: growth from the second to the last", growth, "%", goal=at_most(5))
     more = f"MB after each: {_list(logs)}"
-    yield Figure("log after a trade date: last ÷ first", log, "times", more, 1.3, at_least=False)
+    yield Figure("log after a trade date: last ÷ first", log, "×", more, goal=at_most(1.3))
     more = f"after each: {_list(files)}"
-    yield Figure("open files: last less second", files[-1] - files[1], "files", more, 0, at_least=False)
+    yield Figure("open files: last less second", files[-1] - files[1], "files", more, goal=at_most(0))
 
 
 def _list(values: list[float]) -> str:
