@@ -277,3 +277,31 @@ def test_labels_of_a_plot_are_the_prices_to_the_tick(
         assert Decimal(label) % step == 0
         assert float(label) == at
     mpl.pyplot.close(axes.figure)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 100])
+def test_a_profile_does_not_depend_on_how_many_rows_are_converted_at_a_time(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows out of order, before and after the window, and two of one time whose order decides the close."""
+    start, end = OPEN, OPEN + 60 * MINUTE
+    times = [
+        start + 40 * MINUTE,
+        start - 1,
+        start,
+        start + 5,
+        end - 1,
+        end - 1,
+        start + 31 * MINUTE,
+        end,
+        start,
+    ]
+    prices = [10.5, 99.0, 10.0, 10.25, 11.0, 10.75, 10.0, 99.0, 10.25]
+    data = {"ts": times, "price": prices, "size": [3, 1, 2, 1, 4, 1, 2, 1, 1]}
+    whole = outcry.profile(data, tick_size=0.25, window=(start, end))
+    monkeypatch.setattr("outcry.library._PART_ROWS", rows)
+    assert outcry.profile(data, tick_size=0.25, window=(start, end)) == whole
+    assert (whole.low, whole.high, sum(row.volume for row in whole.rows)) == (10.0, 11.0, 14)
+    prices[6] = 10.1
+    with pytest.raises(ValueError, match=r"Row 6: price 10\.1"):
+        outcry.profile(data, tick_size=0.25, window=(start, end))

@@ -3,23 +3,25 @@
 It uses the same kernel and rules as the service. Sources: decisions (The Python library), rules §1, §2, §5.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outcry.library.dataframes import (
     FLOAT_ERROR_E9,
+    Part,
+    Places,
     check_bars,
     check_lengths,
     check_repeats,
     columns_of,
     is_missing,
+    parts_inside,
     prices_e9,
     since_epoch,
     sizes_of,
@@ -35,6 +37,8 @@ from outcry.market.profile import SessionProfile, levels_of, profile_of
 from outcry.market.units import NANOS_PER_SECOND, PRICE_SCALE, e9_from_text
 from outcry.trades.reference_tables import Reference, load_reference
 
+#: Rows of trades converted at a time, so that the arrays of one step are still in the cache of a core in the next.
+_PART_ROWS = 1 << 16
 _NOTHING_TRADED = (
     "No trades in the window: all rows there have size or volume 0. Check the size or volume column."
 )
@@ -111,32 +115,27 @@ def profile(
     tick_e9, segments = _terms(tick_size, window, symbol, date)
     columns = columns_of(data)
     at_ns = times_of(columns["ts"])
-    inside = _inside(at_ns, segments)
-    if not inside.any():
+    at_close = preset.placement == "close_up"
+    in_parts = "price" in columns and not at_close
+    parts = parts_inside(columns, at_ns, segments, _PART_ROWS if in_parts else len(at_ns))
+    first = next(parts, None)
+    if first is None:
         raise ValueError(
             f"No rows in the window {_span(segments[0][0], segments[-1][1])}: the data covers "
             f"{_span(int(at_ns.min()), int(at_ns.max()))}. Check the dates and the time zone of `ts`."
         )
-    chosen = {name: column[inside] for name, column in columns.items() if name != "ts"}
-    places = np.flatnonzero(inside)
-    if "price" not in chosen:
-        check_repeats(at_ns[inside], places)
-    if preset.placement == "close_up":
-        return _of_closes(chosen, places, tick_e9, preset)
+    if "price" not in columns:
+        check_repeats(first.at_ns, first.places)
+    if at_close:
+        return _of_closes(first.columns, first.places, tick_e9, preset)
     fold = BulkFold(bracket_windows(segments, bracket_minutes))
-    if "price" in chosen:
-        fold.trades(
-            at_ns[inside],
-            ticks_of(chosen["price"], tick_e9, places),
-            sizes_of(chosen["size"], "size", places),
-        )
+    if "price" in columns:
+        for part in chain((first,), parts):
+            ticks = ticks_of(part.columns["price"], tick_e9, part.places)
+            fold.trades(part.at_ns, ticks, sizes_of(part.columns["size"], "size", part.places))
     else:
         check_lengths(at_ns, segments, bracket_minutes)
-        opened, high, low, close = (
-            ticks_of(chosen[n], tick_e9, places) for n in ("open", "high", "low", "close")
-        )
-        check_bars(opened, high, low, close, places)
-        fold.bars(at_ns[inside], opened, high, low, close, sizes_of(chosen["volume"], "volume", places))
+        _add_bars(fold, first, tick_e9)
     ladder = fold.ladder()
     if ladder is None:  # rows of size 0 and bars of volume 0 do not count as trades
         raise ValueError(_NOTHING_TRADED)
@@ -224,14 +223,16 @@ def _instant(value: Any) -> int:
     return since_epoch(at)
 
 
-def _inside(at_ns: NDArray[np.int64], segments: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
-    inside = np.zeros(len(at_ns), bool)
-    for start, end in segments:
-        inside |= (at_ns >= start) & (at_ns < end)
-    return inside
+def _add_bars(fold: BulkFold, bars: Part, tick_e9: int) -> None:
+    columns, places = bars.columns, bars.places
+    opened, high, low, close = (
+        ticks_of(columns[n], tick_e9, places) for n in ("open", "high", "low", "close")
+    )
+    check_bars(opened, high, low, close, places)
+    fold.bars(bars.at_ns, opened, high, low, close, sizes_of(columns["volume"], "volume", places))
 
 
-def _of_closes(chosen: dict[str, Any], places: NDArray[np.intp], tick_e9: int, preset: Method) -> Profile:
+def _of_closes(chosen: dict[str, Any], places: Places, tick_e9: int, preset: Method) -> Profile:
     """Return the profile for presets that count each bar or trade at its close only, rounded up to a tick."""
     prices = prices_e9(chosen["close"] if "close" in chosen else chosen["price"], tick_e9, places)
     # the original divides doubles before rounding up, so a price on the grid must stay there

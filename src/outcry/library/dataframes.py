@@ -4,10 +4,10 @@ Nothing is silently dropped, filled in or rounded. Invalid data raises a `ValueE
 the user's order) and the remedy.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,45 @@ _INT64_MAX_PRICE = 9_000_000_000.0
 #: Units of 10⁻⁹ by which the nearest double of a price of up to nine decimals may miss it.
 FLOAT_ERROR_E9 = 2
 
+#: Numpy's integer value of a missing datetime.
+_NAT = np.iinfo(np.int64).min
+
 Column = NDArray[Any]
 Ints = NDArray[np.int64]
 #: The rows of the caller's data that an array was taken from.
-Places = NDArray[np.intp]
+Places = NDArray[np.intp] | range
+
+
+class Part(NamedTuple):
+    """Consecutive rows of the caller's data that are inside the window: their times, other columns and places."""
+
+    at_ns: Ints
+    columns: dict[str, Column]
+    places: Places
+
+
+def parts_inside(
+    columns: dict[str, Column], at_ns: Ints, segments: Sequence[tuple[int, int]], rows: int
+) -> Iterator[Part]:
+    """Yield the data inside the window, for each `rows` rows of the caller, without parts that are outside.
+
+    Columns are views if all rows of a part are inside one segment.
+    """
+    others = {name: column for name, column in columns.items() if name != "ts"}
+    for start in range(0, len(at_ns), rows):
+        part = slice(start, start + rows)
+        times = at_ns[part]
+        low_ns, high_ns = times.min(), times.max()
+        if any(first_ns <= low_ns and high_ns < end_ns for first_ns, end_ns in segments):
+            places = range(start, start + len(times))
+            yield Part(times, {name: column[part] for name, column in others.items()}, places)
+            continue
+        inside = np.zeros(len(times), bool)
+        for first_ns, end_ns in segments:
+            inside |= (times >= first_ns) & (times < end_ns)
+        if inside.any():
+            chosen = {name: column[part][inside] for name, column in others.items()}
+            yield Part(times[inside], chosen, np.flatnonzero(inside) + start)
 
 
 def columns_of(data: Any) -> dict[str, Column]:
@@ -74,17 +109,19 @@ def columns_of(data: Any) -> dict[str, Column]:
 def _array(column: Any) -> Column:
     zone = getattr(getattr(column, "dt", None), "tz", None)
     if zone is not None:  # pandas would convert a column with a time zone to objects
-        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+        return np.asarray(column, dtype="datetime64[ns]")
     return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
 
 
 def times_of(column: Column) -> Ints:
     """Return times as ns UTC. Datetimes and ISO text without a time zone are UTC."""
     if np.issubdtype(column.dtype, np.integer):
-        return column.astype(np.int64)
+        return column.astype(np.int64, copy=False)
     if np.issubdtype(column.dtype, np.datetime64):
-        _refuse_missing(np.isnat(column))
-        return column.astype("datetime64[ns]").astype(np.int64)
+        at_ns = column.astype("datetime64[ns]", copy=False).view(np.int64)
+        if len(at_ns) and at_ns.min() == _NAT:
+            _refuse_missing(np.isnat(column))
+        return at_ns
     if column.dtype.kind in "OU":
         return np.array([_stamp(value, row) for row, value in enumerate(column)], dtype=np.int64)
     if column.dtype.kind == "f":  # an integer column with a missing value becomes a float column
@@ -145,13 +182,14 @@ def prices_e9(column: Column, tick_e9: int, places: Places) -> Ints:
         return np.array(
             [_exact(value, int(row)) for value, row in zip(column, places, strict=True)], dtype=np.int64
         )
-    values = column.astype(np.float64)
-    bad = ~(np.abs(values) < _INT64_MAX_PRICE)
-    if bad.any():
+    values = column.astype(np.float64, copy=False)
+    if not (values.min() > -_INT64_MAX_PRICE and values.max() < _INT64_MAX_PRICE):  # a NaN compares as false
+        bad = ~(np.abs(values) < _INT64_MAX_PRICE)
         raise ValueError(
             f"Row {int(places[bad.argmax()])}: {values[bad.argmax()]} is not a price. Drop or correct it."
         )
-    prices = np.rint(values * PRICE_SCALE).astype(np.int64)
+    scaled = values * PRICE_SCALE
+    prices = np.rint(scaled, out=scaled).astype(np.int64)
     if column.dtype.kind == "f" and column.dtype.itemsize < values.itemsize:
         return _widened(column, values, prices, tick_e9, places)
     return prices
@@ -180,10 +218,10 @@ def _widened(column: Column, values: NDArray[np.float64], prices: Ints, tick_e9:
 def ticks_of(column: Column, tick_e9: int, places: Places) -> Ints:
     """Return prices in ticks. Raises ValueError for a price between two ticks."""
     prices = prices_e9(column, tick_e9, places)
-    ticks = np.rint(prices / tick_e9).astype(np.int64)
-    off = np.abs(ticks * tick_e9 - prices) > FLOAT_ERROR_E9
-    if off.any():
-        worst = int(off.argmax())
+    ticks = (prices + tick_e9 // 2) // tick_e9
+    missed = ticks * tick_e9 - prices
+    if missed.min() < -FLOAT_ERROR_E9 or missed.max() > FLOAT_ERROR_E9:
+        worst = int((np.abs(missed) > FLOAT_ERROR_E9).argmax())
         problem = OffTickPrice(int(prices[worst]), tick_e9)
         raise ValueError(f"Row {int(places[worst])}: {problem}. Check tick_size or the symbol.") from problem
     return ticks
@@ -191,17 +229,22 @@ def ticks_of(column: Column, tick_e9: int, places: Places) -> Ints:
 
 def sizes_of(column: Column, name: str, places: Places) -> Ints:
     """Return sizes in lots. Raises ValueError for a negative or fractional size."""
-    values: list[Any] = column.tolist()
     if column.dtype.kind == "O":
-        column = np.array([np.nan if is_missing(value) else value for value in values], dtype=np.float64)
-    sizes = np.asarray(column, dtype=np.float64)
-    bad = ~(np.isfinite(sizes) & (sizes >= 0) & (sizes == np.rint(sizes)))
+        sizes = np.array([np.nan if is_missing(value) else value for value in column], dtype=np.float64)
+    else:
+        sizes = column if column.dtype.kind in "iu" else column.astype(np.float64)
+    bad = (
+        sizes < 0
+        if sizes.dtype.kind in "iu"
+        else ~(np.isfinite(sizes) & (sizes >= 0) & (sizes == np.rint(sizes)))
+    )
     if bad.any():
         row = int(bad.argmax())
         raise ValueError(
-            f"Row {int(places[row])}: {name} is {values[row]}. Give a whole number of contracts, 0 or more."
+            f"Row {int(places[row])}: {name} is {column[row : row + 1].tolist()[0]}. Give a whole number of contracts, "
+            "0 or more."
         )
-    return sizes.astype(np.int64)
+    return sizes.astype(np.int64, copy=False)
 
 
 def check_bars(opened: Ints, high: Ints, low: Ints, close: Ints, places: Places) -> None:
