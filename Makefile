@@ -96,8 +96,10 @@ $(COMPILED)/.ready: $(shell find src -name '*.py') pyproject.toml setup.py | $(R
 	$(BIN)/python -m support.wheel $(COMPILED)
 	@touch $@
 
-bench: $(READY) $(COMPILED)/.ready pure  ## compare with peers and limits; print the ratios
-	$(BIN)/python -m bench
+bench: $(READY) browser $(COMPILED)/.ready pure  ## compare with peers and limits, in both forms: BENCH="--quick http live"
+	$(BIN)/python -m bench $(BENCH) --json build/pure.json
+	PYTHONPATH=$(CURDIR)/$(COMPILED) $(BIN)/python -m bench $(BENCH) --table --json build/compiled.json
+	$(BIN)/python -m bench.report build/pure.json build/compiled.json
 
 format: $(READY) ## format, and fix what ruff can fix
 	$(BIN)/ruff format src tests support bench sim tools

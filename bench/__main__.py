@@ -1,7 +1,8 @@
 """Run benches, all unless some are named (`http`, `live`, …): `python -m bench [NAME…] [--table] [--quick | --smoke]`.
 
 Each bench yields the rows of the table of goals, and then other figures. The exit status is 1 if a bench could not run;
-a missed goal is printed as `MISSED` and is no failure. To measure a compiled form, run this with its interpreter.
+a missed goal is printed as `MISSED` and is no failure. With a folder of the compiled form in `PYTHONPATH`, everything that
+is measured runs in that form; the header states it.
 """
 
 import argparse

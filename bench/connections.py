@@ -12,15 +12,16 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import aclosing, contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, process_time
+from typing import cast
 
 import numpy as np
 import uvloop
@@ -31,20 +32,17 @@ from bench.vendor import RATES, Ahead
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
 from outcry.connections.feed_factory import FeedFactory
-from outcry.connections.model import ConnectionPhase
+from outcry.connections.model import ConnectionPhase, ConnectionRow
 from outcry.connections.service import BrokerConnections
 from outcry.connections.store import SqlConnectionStore
 from outcry.connections.supervisor import ConnectionSupervisor
 from outcry.feeds.adapters import adapters
 from outcry.http.server import collect_rarely
 from outcry.live.archive import Archive
-from outcry.live.columns import Columns
 from outcry.live.engine import Engine, Market, Stores
-from outcry.live.entries import Day
-from outcry.live.logged import LoggedStream
 from outcry.live.model import FanOut
-from outcry.live.stream import SessionAlert
-from outcry.trades.records import Rows
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Cursor, Event, Feed, Trades
 
 #: Wednesday 18 November 2026, 10:05 in New York: the regular session is open.
 MARKET_NS = int(datetime(2026, 11, 18, 15, 5, tzinfo=UTC).timestamp()) * 1_000_000_000
@@ -81,19 +79,11 @@ class Watch:
 
     def __init__(self, clock: Ahead) -> None:
         self.clock, self.late_ns, self.counting = clock, list[int](), False
-        watch, usual = self, LoggedStream.log_trades
 
-        def timed(self: LoggedStream, day: Day, rows: Rows, columns: Columns) -> Sequence[SessionAlert]:
-            outcome = usual(self, day, rows, columns)
-            if watch.counting:
-                watch.late_ns += (watch.clock.now_ns() - rows["ts_event"]).tolist()
-            return outcome
-
-        LoggedStream.log_trades = timed
-        self._usual = usual
-
-    def end(self) -> None:
-        LoggedStream.log_trades = self._usual
+    def note(self, event: Event) -> None:
+        """Record the delay of an event's trades, if they count now."""
+        if self.counting and isinstance(event, Trades):
+            self.late_ns += (self.clock.now_ns() - event.rows["ts_event"]).tolist()
 
     async def stretch(self, seconds: float) -> Stretch:
         self.late_ns, self.counting = [], True
@@ -105,6 +95,33 @@ class Watch:
             raise RuntimeError("no trade was received")
         p50_ms, p99_ms = (float(late_ns) / 1e6 for late_ns in np.percentile(self.late_ns, (50, 99)))
         return Stretch(p50_ms, p99_ms, len(self.late_ns) / took_s, (process_time() - used_s) / took_s)
+
+
+class WatchedFeed:
+    """A feed whose every event is recorded once the engine asks for the next one. Implements `Feed`."""
+
+    def __init__(self, feed: Feed, watch: Watch) -> None:
+        self.name, self.caps, self.run = feed.name, feed.caps, feed.run
+        self.contracts, self.close = feed.contracts, feed.close
+        self._feed, self._watch = feed, watch
+
+    async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+        """Stream the events of a contract."""
+        async with aclosing(cast("AsyncGenerator[Event]", self._feed.open(contract, since))) as events:
+            async for event in events:
+                yield event
+                self._watch.note(event)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedFeeds(FeedFactory):
+    """Creates feeds that are watched."""
+
+    watch: Watch = field(kw_only=True)
+
+    def feed(self, row: ConnectionRow) -> Feed:
+        """Create the feed of a connection."""
+        return WatchedFeed(FeedFactory.feed(self, row), self.watch)
 
 
 def goals(size: Size) -> Iterator[Figure]:
@@ -161,10 +178,10 @@ async def _measured(
     port = nobody.sockets[0].getsockname()[1]
     other = next(name for name in VENDORS if name != vendor)
     nowhere = {name: f"{scheme}127.0.0.1:{port}" for name, scheme in _PLACES[other].items()}
-    engine, parts = _parts(installation, clock, {vendor: given["places"], other: nowhere})
+    watch = Watch(clock)
+    engine, parts = _parts(installation, watch, {vendor: given["places"], other: nowhere})
     supervisor = ConnectionSupervisor(engine, parts)
     connections = BrokerConnections(parts, supervisor, installation.registry)
-    watch = Watch(clock)
     await engine.start()
     await supervisor.start()
     try:
@@ -189,7 +206,6 @@ async def _measured(
             await asyncio.sleep(min(WARM_S, stretch_s))
             beside = [await watch.stretch(stretch_s) for _ in range(rounds)]
     finally:
-        watch.end()
         await supervisor.stop()
         await engine.stop()
         nobody.close()
@@ -211,9 +227,9 @@ _GIVEN = {
 
 
 def _parts(
-    installation: Installation, clock: Ahead, places: dict[str, dict[str, str]]
+    installation: Installation, watch: Watch, places: dict[str, dict[str, str]]
 ) -> tuple[Engine, FeedFactory]:
-    reference = installation.reference
+    reference, clock = installation.reference, watch.clock
     market = Market(
         reference.universe, reference.calendar, clock, installation.licences.of_user,
         lambda: FanOut(installation.licences.audience, clock.now_ns()),
@@ -222,7 +238,8 @@ def _parts(
     stores = Stores(installation.log, installation.alerts, installation.alerts, installation.store, archive)
     engine = Engine(stores, market, installation.registry, _report)
     store = SqlConnectionStore(installation.database)
-    return engine, FeedFactory(store, installation.vault, adapters(), reference.universe, clock, places)
+    parts = store, installation.vault, adapters(), reference.universe, clock, places
+    return engine, WatchedFeeds(*parts, watch=watch)
 
 
 def _report(event: str, **details: object) -> None:

@@ -1,7 +1,7 @@
 """Tables of stored runs in Markdown: `python -m bench.report RUN.json [OTHER.json…] [--all]`.
 
-A run is stored by `python -m bench --json FILE`. Of several runs, such as those before and after a change, the first
-gives the figures and notes, and each further one a column beside it.
+A run is stored by `python -m bench --json FILE`. Of several runs, such as those of both forms, or before and after
+a change, the first gives the rows and their details, and each further one a column and a verdict.
 """
 
 import argparse
@@ -56,9 +56,10 @@ def table(runs: Sequence[Run], names: Sequence[str], *, listed: bool) -> Iterato
     yield f"| {' | '.join(columns)} |"
     yield "|" + "---|" * len(columns)
     for key, figure in first.items():
-        beside = [run[key].amount if key in run else "–" for run in others]
-        verdict = "**missed**" if figure.verdict == "MISSED" else figure.verdict
-        cells = [figure.name, figure.comparator, figure.amount, *beside, str(figure.goal or ""), verdict]
+        found = [figure, *(run.get(key) for run in others)]
+        amounts = [each.amount if each else "–" for each in found]
+        verdicts = [each.verdict.replace("MISSED", "**missed**") if each else "–" for each in found]
+        cells = [figure.name, figure.comparator, *amounts, str(figure.goal or ""), ", ".join(verdicts)]
         yield f"| {' | '.join([*cells, figure.note])} |"
 
 

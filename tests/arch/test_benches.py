@@ -67,7 +67,7 @@ def test_stored_runs_are_printed_as_one_table(tmp_path: Path) -> None:
     ]
     assert (
         list(table(runs, ["before", "after"], listed=True))[2]
-        == "| cost | a peer | 3 × | 0.5 × | ≤ 1 | **missed** | note |"
+        == "| cost | a peer | 3 × | 0.5 × | ≤ 1 | **missed**, met | note |"
     )
     assert [line.split(" | ")[0] for line in table(runs[:1], ["before"], listed=False)][2:] == ["| detail"]
 
