@@ -789,7 +789,9 @@ def test_a_fault_of_ours_cuts_the_stream_and_is_logged(
     market.feed("ES")
     with market.stream(market.harness.key(), "/api/stream?symbols=ES") as stream:
         stream.next()
+        (reader,) = market.harness.app.hub.readers
         monkeypatch.setattr(market.harness.app.hub, "unsent_alerts", broken)
+        reader.transport = None  # so that its own task sends the alert
         market.alert("ES")
         with pytest.raises((OSError, http.client.HTTPException, EOFError)):
             stream.next()

@@ -86,8 +86,8 @@ def test_a_stream_that_is_still_being_taken_up_is_let_go_with_the_others(install
         harness.log.last = away  # type: ignore[method-assign]
         following = harness.engine.attach_contract(0, ScriptFeed([DAY]), ES)
         await asyncio.sleep(0)
-        await harness.engine.release(harness.engine.here)
-        return following.cancelled(), harness.engine.here, dict(harness.engine.runners)
+        await harness.engine.release(harness.engine.stream_names)
+        return following.cancelled(), harness.engine.stream_names, dict(harness.engine.runners)
 
     assert run(installation, work) == (True, set(), {})
 

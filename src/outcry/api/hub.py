@@ -1,4 +1,4 @@
-"""The open event streams of a process. The hub wakes streams that have unsent events.
+"""The open event streams of a process. The hub sends new events to streams that wait, and wakes the others.
 
 It ends streams whose client does not read. Answers are rendered four times per second; an alert wakes its streams at
 once. Nothing is sent while keys, grants and the database revision are older than one second, because access may have
@@ -7,12 +7,13 @@ been revoked.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import monotonic
 
 from outcry.answers.query import Query
 from outcry.answers.streaming import AlertTail, alert_event
+from outcry.api.stream_push import EncodedAlert, StreamPush
 from outcry.api.stream_reader import StreamReader
 from outcry.api.stream_sources import LiveInputs, StreamSources
 from outcry.api.tickets import Tickets
@@ -21,7 +22,6 @@ from outcry.base.log_events import LogEvent
 from outcry.base.tasks import BackgroundTasks
 from outcry.database.errors import StoreBusy
 from outcry.http.edge import Edge
-from outcry.live.model import AlertRow
 from outcry.market.units import NANOS_PER_SECOND
 
 TICK_S = 0.25
@@ -29,7 +29,7 @@ KEEP_ALIVE_S = 15.0
 WRITE_TIMEOUT_S = 60.0
 #: Encoded alerts in memory. A stream further behind reconnects and reads them from the database.
 MAX_RECENT = 1000
-_BATCH = 32  # streams per turn of the event loop
+_BATCH = 256  # streams checked for their data source in one turn of the event loop
 _ERROR_DELAY_S = 1.0  # pause after an unexpected error
 
 
@@ -45,8 +45,9 @@ class Hub:
         self.readers: set[StreamReader] = set()
         #: Number of events sent, by name.
         self.sent: dict[str, int] = {}
+        self._push = StreamPush(edge, self.sent)
         self.closing = False
-        self._recent: deque[tuple[int, AlertRow, bytes]] = deque(maxlen=MAX_RECENT)
+        self._recent: deque[EncodedAlert] = deque(maxlen=MAX_RECENT)
         self._seq = self._floor = 0
         self._posted = asyncio.Event()
         self._tasks = BackgroundTasks()
@@ -95,11 +96,11 @@ class Hub:
         if reader.alert_cursor < self._floor or reader.alert_filter is None:
             return None
         found: list[tuple[int, bytes]] = []
-        for seq, row, data in reversed(self._recent):
-            if seq <= reader.alert_cursor:
+        for alert in reversed(self._recent):
+            if alert.row.seq <= reader.alert_cursor:
                 break
-            if reader.alert_filter(row):
-                found.append((seq, data))
+            if reader.alert_filter(alert.row):
+                found.append((alert.row.seq, alert.data))
         if not found:
             reader.alert_cursor = self._seq
         return found[::-1]
@@ -117,10 +118,10 @@ class Hub:
             await asyncio.sleep(max(0.0, due_s - monotonic()))
 
     async def _tick(self) -> None:
-        """Wake streams with new events or a keep-alive due, and end streams whose client does not read."""
-        woken = await self.sources.refresh()
-        await self._wake(woken)
+        """Send new events, wake streams with a keep-alive due, and end streams whose client does not read."""
+        updates = await self.sources.refresh()
         now_s = monotonic()
+        await self._push.updates(updates, now_s)
         for reader in list(self.readers):
             if reader.blocked_since_s and now_s - reader.blocked_since_s > WRITE_TIMEOUT_S:
                 reader.end("stalled")
@@ -129,10 +130,11 @@ class Hub:
 
     async def _refresh_readers(self) -> None:
         """Choose the data source of streams again if it may have changed."""
-        for count, reader in enumerate(list(self.readers), 1):
-            if not self._edge.poller.fresh:
-                return
-            if not reader.ended and not reader.opening and self.sources.is_stale(reader):
+        readers = list(self.readers)
+        for first in range(0, len(readers), _BATCH):
+            for reader in self.sources.stale(readers[first : first + _BATCH]):
+                if not self._edge.poller.fresh:
+                    return
                 version_now = self.sources.version_now()
                 try:
                     await self.sources.resolve(reader)
@@ -140,8 +142,7 @@ class Hub:
                     reader.resolved_version = version_now
                     reader.refresh_at_ns = self._edge.clock.now_ns() + NANOS_PER_SECOND
                 reader.wake.set()
-            if not count % _BATCH:
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)
 
     def _on_alerts(self) -> None:
         """Schedule `_encode_alerts` on the event loop. Called on the engine's thread when alerts fire."""
@@ -151,23 +152,23 @@ class Hub:
                 loop.call_soon_threadsafe(self._posted.set)
 
     async def _encode_alerts(self) -> None:
-        """Encode new alerts once for all streams, and wake them."""
+        """Encode new alerts once for all streams, and send them."""
         await self._posted.wait()
         self._posted.clear()
         rows, _ = self._live.registry.alerts_after(self._seq)
         if not rows:
             return
         newest = rows[-MAX_RECENT:]
-        encoded = await self.sources.on_registry_thread(lambda: [alert_event(row) for row in newest])
+        encoded = await self.sources.on_registry_thread(
+            lambda: [EncodedAlert(row, alert_event(row)) for row in newest]
+        )
         if len(self._recent) + len(rows) > MAX_RECENT:
-            seqs = [seq for seq, _, _ in self._recent] + [row.seq for row in rows]
+            seqs = [alert.row.seq for alert in self._recent] + [row.seq for row in rows]
             self._floor = seqs[-MAX_RECENT - 1]
-        self._recent.extend((row.seq, row, data) for row, data in zip(newest, encoded, strict=True))
-        self._seq = rows[-1].seq
-        await self._wake(self.readers)
-
-    async def _wake(self, readers: Iterable[StreamReader]) -> None:
-        for count, reader in enumerate(list(readers), 1):
-            reader.wake.set()
-            if not count % _BATCH:
-                await asyncio.sleep(0)
+        self._recent.extend(encoded)
+        before_seq, self._seq = self._seq, rows[-1].seq
+        if len(newest) == len(rows):
+            await self._push.alerts(list(self.readers), encoded, before_seq, monotonic())
+        else:  # more than are stored here: each stream decides whether it is too far behind
+            for reader in self.readers:
+                reader.wake.set()

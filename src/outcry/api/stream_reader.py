@@ -13,6 +13,9 @@ from outcry.http.auth import Caller
 from outcry.live.registry import Channel, LiveSource
 from outcry.wire.stream import State
 
+#: Maximum size of a write, and of unsent data in a connection's buffer.
+CHUNK_BYTES = 16 * 1024
+
 
 class SharedChannel:
     """The newest events of a live channel, encoded once for all its readers.
@@ -27,17 +30,18 @@ class SharedChannel:
         self.source: LiveSource = source
         self.version = -1
         self.events: SymbolEvents | None = None
-        self.readers: set[StreamReader] = set()
+        self.readers: dict[StreamReader, SymbolCursor] = {}
 
 
 class SymbolCursor:
     """What a stream's client has received of one symbol.
 
     shared: the live channel of the symbol, if any. delayed: the completed session's events, None until loaded.
-    reason: `live`, or the code for why it is not. sent, rest, quote: the state, answer digest and quote sent last.
+    reason: `live`, or the code for why it is not. sent: the state sent last. latest: the events that the client has
+    received in full.
     """
 
-    __slots__ = ("delayed", "quote", "reason", "requested", "rest", "sent", "shared")
+    __slots__ = ("delayed", "latest", "reason", "requested", "sent", "shared")
 
     def __init__(self, requested: RequestedSymbol) -> None:
         self.requested = requested
@@ -45,7 +49,7 @@ class SymbolCursor:
         self.delayed: SymbolEvents | None = None
         self.reason = "no_connection"
         self.sent: State | None = None
-        self.rest = self.quote = b""
+        self.latest = NO_EVENTS
 
     def current_events(self) -> SymbolEvents | None:
         """Return the newest events of the symbol; None until they are loaded."""
@@ -67,8 +71,8 @@ class SymbolCursor:
 
     def mark_sent(self, events: SymbolEvents) -> State:
         """Record that all of these events are being sent; return their `state` event."""
-        self.sent, self.rest, self.quote = self.state(events), events.rest, events.quote
-        self._drop_bytes(events)
+        self.sent = self.state(events)
+        self.latest = self._stripped(events)
         return self.sent
 
     def unsent(self) -> Iterator[tuple[str, bytes]]:
@@ -80,20 +84,23 @@ class SymbolCursor:
         if state != self.sent:
             self.sent = state
             yield "state", state_event(state)
-        if events.rest != self.rest:
-            self.rest, self.quote = events.rest, events.quote
-            self._drop_bytes(events)
-            if events is not NO_EVENTS:
-                yield "levels", events.levels
-        elif events.quote != self.quote:
-            self.quote = events.quote
-            if events.quote:
-                yield "quote", events.quote
+        before, self.latest = self.latest, self._stripped(events)
+        if (found := next_event(before, events)) is not None:
+            yield found
 
-    def _drop_bytes(self, events: SymbolEvents) -> None:
-        """Drop a completed session's answer once it is sent, and keep only its digest."""
+    def _stripped(self, events: SymbolEvents) -> SymbolEvents:
+        """Return the events to store once they are sent: those of a completed session without its answer."""
         if events is self.delayed and events is not NO_EVENTS:
             self.delayed = SymbolEvents(events.source, events.as_of, b"", events.rest, b"", b"")
+            return self.delayed
+        return events
+
+
+def next_event(before: SymbolEvents, now: SymbolEvents) -> tuple[str, bytes] | None:
+    """Return the event for a client that has received `before`, as (name, bytes); None if nothing is new for it."""
+    if now.rest != before.rest:
+        return ("levels", now.levels) if now is not NO_EVENTS else None
+    return ("quote", now.quote) if now.quote and now.quote != before.quote else None
 
 
 class StreamReader:
@@ -109,6 +116,8 @@ class StreamReader:
         #: Why the stream ends: `unauthorized`, `shutdown`, `gone`, `stalled`, `behind`; empty while open.
         self.ended = ""
         self.opening = True
+        #: Whether its task waits to be woken, having sent everything that it may send.
+        self.waits = False
         self.last_write_s = monotonic()
         #: When the pending write began (monotonic s); 0 without one.
         self.blocked_since_s = 0.0
@@ -131,9 +140,9 @@ class StreamReader:
         if before is shared:
             return
         if before is not None:
-            before.readers.discard(self)
+            before.readers.pop(self, None)
         if shared is not None:
-            shared.readers.add(self)
+            shared.readers[self] = cursor
         cursor.shared, cursor.delayed = shared, None
 
     def release(self) -> None:

@@ -22,6 +22,7 @@ from outcry.answers.streaming import (
     delayed_events,
     live_events,
 )
+from outcry.api.stream_push import ChannelUpdate
 from outcry.api.stream_reader import SharedChannel, StreamReader, SymbolCursor
 from outcry.base.errors import NoLicensedSource, StoreUnavailable, UnknownSymbol
 from outcry.http.edge import Edge
@@ -83,11 +84,15 @@ class StreamSources:
             self._edge.authenticator.generation,
         )
 
-    def is_stale(self, reader: StreamReader) -> bool:
-        """Return whether the data sources of a stream's symbols must be selected again."""
-        return (
-            reader.resolved_version != self.version_now() or self._edge.clock.now_ns() >= reader.refresh_at_ns
-        )
+    def stale(self, readers: Sequence[StreamReader]) -> list[StreamReader]:
+        """Return the streams for whose symbols the data sources must be selected again."""
+        version_now, now_ns = self.version_now(), self._edge.clock.now_ns()
+        return [
+            reader
+            for reader in readers
+            if reader.resolved_version != version_now or now_ns >= reader.refresh_at_ns
+            if not reader.ended and not reader.opening
+        ]
 
     async def resolve_symbols(self, scope: Scope, symbols: Sequence[str]) -> list[RequestedSymbol]:
         """Return the product and contract of each symbol. Raises `UnknownSymbol`."""
@@ -99,8 +104,8 @@ class StreamSources:
 
         return await self.on_registry_thread(resolve)
 
-    async def refresh(self) -> set[StreamReader]:
-        """Render the live channels that changed; return the streams that show them."""
+    async def refresh(self) -> list[ChannelUpdate]:
+        """Render the live channels that changed; return those with new events."""
         for place in [place for place, shared in self._shared.items() if not shared.readers]:
             del self._shared[place]
         return await self._render(
@@ -148,23 +153,23 @@ class StreamSources:
         requested = None if reader.all_symbols else [cursor.requested for cursor in cursors]
         reader.alert_filter = AlertFilter(self._live.universe, scope, requested)
 
-    async def _render(self, changed: Sequence[SharedChannel]) -> set[StreamReader]:
+    async def _render(self, changed: Sequence[SharedChannel]) -> list[ChannelUpdate]:
         if not changed:
-            return set()
+            return []
         requested = [(VisibleChannel(shared.channel, shared.source), shared.events) for shared in changed]
         found = await self.on_registry_thread(
             lambda: [self._events_of(seen, events) for seen, events in requested]
         )
-        woken: set[StreamReader] = set()
+        updates: list[ChannelUpdate] = []
         for shared, (version, events) in zip(changed, found, strict=True):
             shared.version = version
             if events is not shared.events:
+                updates.append(ChannelUpdate(shared, shared.events))
                 shared.events = events
-                woken |= shared.readers
                 if events is None:  # no longer live: show the completed session again
                     for reader in shared.readers:
                         reader.refresh_at_ns = 0
-        return woken
+        return updates
 
     def _events_of(
         self, seen: VisibleChannel, before: SymbolEvents | None

@@ -11,7 +11,7 @@ from time import monotonic
 
 from outcry.api.hub import KEEP_ALIVE_S, TICK_S, WRITE_TIMEOUT_S, Hub
 from outcry.api.stream import OpenedStream
-from outcry.api.stream_reader import StreamReader, error_event
+from outcry.api.stream_reader import CHUNK_BYTES, StreamReader, error_event
 from outcry.base.log_events import LogEvent
 from outcry.base.redaction import for_log
 from outcry.base.tasks import is_set_within
@@ -19,7 +19,6 @@ from outcry.http.edge import TRANSPORT, Edge, Receive, Send, fixed_headers
 from outcry.http.limits import limit_headers
 from outcry.http.requests import Request
 
-CHUNK_BYTES = 16 * 1024
 _KEEP_ALIVE = b": keep-alive\n\n"
 _CLOSE = (b"connection", b"close")  # its socket options suit streams only
 
@@ -85,12 +84,14 @@ class _StreamWriter:
 
     async def _wait(self) -> None:
         """Wait for new events. While it is not confirmed that the caller still has access, wait at most one tick."""
-        wake = self._follower.wake
-        if self._hub.is_current(self._follower):
-            await wake.wait()
+        reader = self._follower
+        reader.waits = True
+        if self._hub.is_current(reader):
+            await reader.wake.wait()
         else:
-            await is_set_within(wake, TICK_S)
-        wake.clear()
+            await is_set_within(reader.wake, TICK_S)
+        reader.waits = False
+        reader.wake.clear()
 
     async def _write_unsent(self) -> None:
         """Write unsent alerts, then the unsent events of the symbols."""
