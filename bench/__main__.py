@@ -1,8 +1,8 @@
 """Run benches, all unless some are named (`http`, `live`, …): `python -m bench [NAME…] [--table] [--quick | --smoke]`.
 
 Each bench yields the rows of the table of goals, and then other figures. The exit status is 1 if a bench could not run;
-a missed goal is printed as `MISSED` and is no failure. With a folder of the compiled form in `PYTHONPATH`, everything that
-is measured runs in that form; the header states it.
+a missed goal is printed as `MISSED` and is no failure. With the folder of a compiled wheel in `PYTHONPATH`, everything
+runs in that form. The header states the form.
 """
 
 import argparse
