@@ -20,9 +20,9 @@ from outcry.access.licences import Grant, resolve
 from outcry.app.installation import open_installation
 from outcry.app.settings import Settings
 from outcry.base.errors import NoLicensedSource
-from outcry.cli import MENDABLE
 from outcry.cli.doctor import doctor
 from outcry.cli.importing import refold
+from outcry.cli.mendable import MENDABLE
 from outcry.database.database import DATABASE_FILE
 from outcry.live.model import AlertRow
 from outcry.market.alerts.machine import AlertType

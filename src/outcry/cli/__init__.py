@@ -1,50 +1,135 @@
 """The command line, `outcry …`, with one module per group of commands.
 
-Standard output is meant for pipes. An error that the user can fix is one line on standard error with exit status 1,
-never a traceback.
+The module of a command is imported when the command runs (decision record 0059). Standard output is meant for pipes. An
+error that the user can fix is one line on standard error with exit status 1, never a traceback.
 """
 
 import sys
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from cyclopts import App
-from sqlalchemy.exc import SQLAlchemyError
+from cyclopts.help import DefaultFormatter, InlineText
 
 from outcry import __version__
-from outcry.app.secret import MissingSecret
-from outcry.app.settings import BadSettings
-from outcry.app.vault import BadVaultKeys
 from outcry.base.build_form import form
-from outcry.cli import (
-    accounts,
-    agent,
-    backup,
-    doctor,
-    endpoint,
-    fetching,
-    importing,
-    people,
-    reading,
-    replaying,
-    serving,
-    sessions,
-    vaulting,
-)
-from outcry.database.errors import StoreBusy
-from outcry.database.migrate import NotUnicode, SchemaTooNew
-from outcry.live.model import LogDamaged, LogInUse
-from outcry.recordings.file_model import FileRefused
-from outcry.recordings.tape import TapeDamaged
-from outcry.recordings.tape_changes import TapeInUse
-from outcry.trades.reference_tables import BadReference
 
-MENDABLE = (
-    BadReference, BadSettings, BadVaultKeys, FileRefused, LogDamaged, LogInUse, MissingSecret, NotUnicode, OSError,
-    SQLAlchemyError, SchemaTooNew, StoreBusy, TapeDamaged, TapeInUse,
-)  # fmt: skip
+if TYPE_CHECKING:
+    from cyclopts.help import HelpEntry, HelpPanel
+    from rich.console import Console, ConsoleOptions
+
+
+class Command(NamedTuple):
+    """A command: where its function or group is, and the summary of its docstring for the list of commands."""
+
+    path: str
+    summary: str
+
+
+COMMANDS = MappingProxyType(
+    {
+        "serve": Command(
+            "outcry.cli.serving:serve",
+            "Run the service until interrupted, in one process or as part of a cluster.",
+        ),
+        "import": Command(
+            "outcry.cli.importing:import_files",
+            "Import recordings of trades or bars.",
+        ),
+        "fetch": Command(
+            "outcry.cli.fetching:fetch",
+            "Download the trades of past sessions from Databento, and import them.",
+        ),
+        "refold": Command(
+            "outcry.cli.importing:refold",
+            "Recompute all sessions from the tape. Run it after a change of session tables, settings or "
+            "rules.",
+        ),
+        "users": Command(
+            "outcry.cli.people:users",
+            "List, invite and promote users, and reset their passwords.",
+        ),
+        "keys": Command(
+            "outcry.cli.accounts:keys",
+            "Create, list and revoke API keys.",
+        ),
+        "grants": Command(
+            "outcry.cli.accounts:grants",
+            "Control who can see the operator's recordings and live feed. By default everyone sees the "
+            "recordings, 24 hours after the close.",
+        ),
+        "vault": Command(
+            "outcry.cli.vaulting:vault",
+            "Manage the keys that encrypt stored broker credentials.",
+        ),
+        "endpoint": Command(
+            "outcry.cli.endpoint:endpoint",
+            "Check whether webhook URLs are accepted.",
+        ),
+        "levels": Command(
+            "outcry.cli.reading:levels",
+            "Print the key levels of a symbol as JSON, from a running service.",
+        ),
+        "alerts": Command(
+            "outcry.cli.reading:alerts",
+            "Print today's alerts as JSON, from a running service. With --follow, also print new alerts as "
+            "they fire.",
+        ),
+        "replay": Command(
+            "outcry.cli.replaying:replay",
+            "Play recordings into a running service as a live feed. Levels develop and alerts fire as in a "
+            "live session.",
+        ),
+        "agent": Command(
+            "outcry.cli.agent:agent",
+            "Run feeds on this machine and push their trades to a service, until stopped.",
+        ),
+        "session": Command(
+            "outcry.cli.sessions:session_at",
+            "Print the session that is open at a given time.",
+        ),
+        "sessions": Command(
+            "outcry.cli.sessions:sessions_between",
+            "List the sessions from one trade date to another, past or future. Both dates are included.",
+        ),
+        "migrate": Command(
+            "outcry.cli.serving:migrate_database",
+            "Upgrade the database to the schema of this version. `outcry serve` also does this at its start.",
+        ),
+        "doctor": Command(
+            "outcry.cli.doctor:doctor",
+            "Check the settings, reference tables, database, tape files and live logs. Exit status 1 if "
+            "there are faults.",
+        ),
+        "backup": Command(
+            "outcry.cli.backup:backup",
+            "Back up the database, tape, live logs, secret and vault key. The service can keep running.",
+        ),
+    }
+)
+
+
+class ListOfCommands(DefaultFormatter):
+    """Formats help, and adds the summaries of commands whose modules are not imported."""
+
+    def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:
+        """Render a panel of help."""
+        super().__call__(
+            console, options, panel.copy(entries=[_summarised(entry) for entry in panel.entries])
+        )
+
+
+def _summarised(entry: "HelpEntry") -> "HelpEntry":
+    command = COMMANDS.get(entry.positive_names[0]) if entry.positive_names else None
+    if command is None or entry.description.primary_renderable:
+        return entry
+    return entry.copy(description=InlineText.from_format(command.summary, "markdown"))
+
 
 app = App(
     name="outcry",
     version=lambda: f"{__version__} ({form()})",
+    help_formatter=ListOfCommands(),
     help="""Key price levels of futures, computed from trades and served over HTTP.
 
     Import recordings, create an API key, start the service and request levels:
@@ -61,24 +146,8 @@ app = App(
     data folder. Educational context, not advice. Market data keeps its owner's licence.
     """,
 )
-app.command(serving.serve)
-app.command(importing.import_files, name="import")
-app.command(fetching.fetch)
-app.command(importing.refold)
-app.command(people.users)
-app.command(accounts.keys)
-app.command(accounts.grants)
-app.command(vaulting.vault)
-app.command(endpoint.endpoint)
-app.command(reading.levels)
-app.command(reading.alerts)
-app.command(replaying.replay)
-app.command(agent.agent)
-app.command(sessions.session_at, name="session")
-app.command(sessions.sessions_between, name="sessions")
-app.command(serving.migrate_database, name="migrate")
-app.command(doctor.doctor)
-app.command(backup.backup)
+for _name, _command in COMMANDS.items():
+    app.command(_command.path, name=_name)
 
 
 def main() -> None:
@@ -90,6 +159,10 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
-    except MENDABLE as problem:
+    except Exception as problem:
+        from outcry.cli.mendable import MENDABLE  # noqa: PLC0415 - imports all modules that raise them
+
+        if not isinstance(problem, MENDABLE):
+            raise
         print(f"outcry: {problem}", file=sys.stderr)
         sys.exit(1)

@@ -1,0 +1,20 @@
+"""The list of commands: each is where the list says, and described as its own help describes it."""
+
+import pytest
+
+from outcry.cli import COMMANDS, app
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_found_and_described(name: str) -> None:
+    command = COMMANDS[name]
+    first_paragraph = str(app[name].help).split("\n\n", maxsplit=1)[0]
+    assert command.path.startswith("outcry.cli.")  # import-linter does not see the path, but knows this package
+    assert command.summary == " ".join(first_paragraph.split())
+
+
+def test_help_describes_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    app("--help", exit_on_error=False, result_action="return_value")
+    printed = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for name, command in COMMANDS.items():
+        assert f"{name} {command.summary.replace('`', '')}" in printed
