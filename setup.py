@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent
 SOURCE = ROOT / "src"
 sys.path.insert(0, str(SOURCE))
 
-from outcry.base.translations import compile_tree  # noqa: E402 - found by the line above
+from outcry.base.catalogues import compile_tree  # noqa: E402 - found by the line above
 
 
 class BuildWithTranslations(build_py):

@@ -18,7 +18,7 @@ NOW_NS = 1_767_366_245 * 10**9
 
 def an_operator(installation: Installation) -> None:
     identity = people_of(installation).identity
-    identity.set_up(identity.set_up_token(), "ann@example.com", "slow green kettle drum", Origin())
+    identity.set_up(identity.first_run.new_token(), "ann@example.com", "slow green kettle drum", Origin())
 
 
 def a_key(installation: Installation) -> None:
@@ -52,7 +52,7 @@ def test_a_lost_secret_is_not_replaced_where_anything_rests_on_it(
 
 def test_a_secret_nothing_rests_on_yet_is_made_anew(tmp_path: Path) -> None:
     with open_installation(Settings(data=str(tmp_path))) as installation:
-        people_of(installation).identity.set_up_token()
+        people_of(installation).identity.first_run.new_token()
         before = installation.secret
     (tmp_path / SECRET_FILE).unlink()
     with open_installation(Settings(data=str(tmp_path))) as installation:

@@ -15,7 +15,7 @@ from outcry.cli import warming as console
 from outcry.database.errors import StoreBusy
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import SimulatedMarket
-from outcry.http.logs import open_event_log
+from outcry.http.logs import JsonEventLog
 from outcry.market.calendar import SessionKind
 from outcry.market.ladder import Ladder
 from outcry.sessions import session_history
@@ -109,7 +109,7 @@ def test_nothing_is_decoded_for_a_first_page_or_answer_after_it(
     load = session_history.load
     monkeypatch.setattr(session_history, "load", counted)
     log = io.BytesIO()
-    console.warm_up(installation, open_event_log(log, installation.clock))
+    console.warm_up(installation, JsonEventLog(log, installation.clock))
     assert decoded
     assert "Prepared answers for 2 of 2 products in " in capsys.readouterr().err
     line = json.loads(log.getvalue())
@@ -131,7 +131,7 @@ def test_a_store_that_does_not_answer_is_left_to_the_service(
 
     monkeypatch.setattr(installation.store, "datasets", busy)
     log = io.BytesIO()
-    console.warm_up(installation, open_event_log(log, installation.clock))
+    console.warm_up(installation, JsonEventLog(log, installation.clock))
     line = json.loads(log.getvalue())
     assert (line["event"], line["reason"]) == ("answers_not_prepared", "locked")
     assert capsys.readouterr().err == ""

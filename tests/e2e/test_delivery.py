@@ -57,7 +57,9 @@ class Harness:
         )
         with open_installation(self.settings) as installation:
             identity = people_of(installation).identity
-            signed = identity.set_up(identity.set_up_token(), EMAIL, PASSWORD, Origin("127.0.0.1", "Firefox"))
+            signed = identity.set_up(
+                identity.first_run.new_token(), EMAIL, PASSWORD, Origin("127.0.0.1", "Firefox")
+            )
             assert isinstance(signed, SignedIn)
             self.cookie, self.user = f"{LOCAL_COOKIE}={signed.token}", signed.user.id
             wish = Wish(Target.HTTPS, f"{self.sink.address}?token={TOKEN}", "Desk", (), "info")

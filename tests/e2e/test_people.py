@@ -49,7 +49,7 @@ def test_an_operator_is_invited_from_the_machine_and_lets_others_in(
     identity = people_of(installation).identity
     owner = identity.accept(token_of(done.stdout), "", PASSWORD, HERE)
     assert owner.user.role == "operator"
-    assert not identity.needs_set_up()
+    assert not identity.first_run.is_pending()
     again = outcry(tmp_path, "users", "invite", "owner@example.com")
     assert (again.returncode, again.stdout) == (1, "")
     assert "owner@example.com already has an account" in again.stderr
@@ -101,7 +101,7 @@ def test_what_one_process_ends_ends_in_another_within_a_second(
     """Two houses over one database, as two processes have them; their clocks are the machine's."""
     with open_installation(Settings(data=str(tmp_path))) as other:
         identity = people_of(installation).identity
-        signed = identity.set_up(identity.set_up_token(), "o@example.com", PASSWORD, HERE)
+        signed = identity.set_up(identity.first_run.new_token(), "o@example.com", PASSWORD, HERE)
         there, now_ns = people_of(other).browser_sessions, other.clock.now_ns()
         there.refresh(now_ns, force=True)
         found = there.find(signed.token, now_ns)

@@ -56,7 +56,7 @@ class IdentityHarness:
 
     def owner(self) -> SignedIn:
         """The operator, just set up."""
-        return self.identity.set_up(self.identity.set_up_token(), OWNER, PASSWORD, HERE)
+        return self.identity.set_up(self.identity.first_run.new_token(), OWNER, PASSWORD, HERE)
 
     def member(self, email: str = MEMBER) -> SignedIn:
         """Somebody invited by the operator, who is made where there is none."""

@@ -32,17 +32,19 @@ def harness() -> IdentityHarness:
 
 
 def test_set_up_makes_the_first_operator_and_signs_in(harness: IdentityHarness) -> None:
-    assert harness.identity.needs_set_up()
-    signed = harness.identity.set_up(harness.identity.set_up_token(), " Owner@Example.com ", PASSWORD, HERE)
+    assert harness.identity.first_run.is_pending()
+    signed = harness.identity.set_up(
+        harness.identity.first_run.new_token(), " Owner@Example.com ", PASSWORD, HERE
+    )
     assert (signed.user.email, signed.user.role) == (OWNER, "operator")
     assert harness.in_force(signed.token)
-    assert not harness.identity.needs_set_up()
+    assert not harness.identity.first_run.is_pending()
     assert harness.events(signed) == ["set_up", "sign_in"]
 
 
 def test_set_up_needs_the_newest_token_within_a_day(harness: IdentityHarness) -> None:
-    older = harness.identity.set_up_token()
-    token = harness.identity.set_up_token()
+    older = harness.identity.first_run.new_token()
+    token = harness.identity.first_run.new_token()
     with refusal(Reason.LINK, "token"):
         harness.identity.set_up(older, OWNER, PASSWORD, HERE)
     harness.clock.pass_s(24 * 3600)
@@ -51,7 +53,7 @@ def test_set_up_needs_the_newest_token_within_a_day(harness: IdentityHarness) ->
 
 
 def test_what_is_wrong_with_address_or_password_does_not_spend_the_token(harness: IdentityHarness) -> None:
-    token = harness.identity.set_up_token()
+    token = harness.identity.first_run.new_token()
     with refusal(Reason.EMAIL_FORM, "email"):
         harness.identity.set_up(token, "owner", PASSWORD, HERE)
     with refusal(Reason.PASSWORD_SHORT, "password"):
@@ -60,7 +62,7 @@ def test_what_is_wrong_with_address_or_password_does_not_spend_the_token(harness
 
 
 def test_of_two_set_ups_at_once_one_succeeds(harness: IdentityHarness) -> None:
-    token, made, refused = harness.identity.set_up_token(), list[SignedIn](), list[Refused]()
+    token, made, refused = harness.identity.first_run.new_token(), list[SignedIn](), list[Refused]()
 
     def set_up(email: str) -> None:
         try:
@@ -81,7 +83,7 @@ def test_of_two_set_ups_at_once_one_succeeds(harness: IdentityHarness) -> None:
 def test_set_up_is_over_once_there_is_an_operator(harness: IdentityHarness) -> None:
     harness.owner()
     with refusal(Reason.SET_UP):
-        harness.identity.set_up(harness.identity.set_up_token(), "other@example.com", PASSWORD, HERE)
+        harness.identity.set_up(harness.identity.first_run.new_token(), "other@example.com", PASSWORD, HERE)
 
 
 def test_set_up_claims_an_account_made_with_a_key_but_none_in_use(harness: IdentityHarness) -> None:

@@ -154,5 +154,5 @@ def connected_by(connections: ScriptedConnections | None) -> Iterator[None]:
         connections.registry = parts["registry"]
         return PageServices(**(parts | {"connections": connections}))
 
-    with patch("outcry.app.people.PageServices", supplied):
+    with patch("outcry.app.pages.PageServices", supplied):
         yield

@@ -26,7 +26,7 @@ def no_names() -> Iterator[None]:
     """Webhooks of the services lead nowhere: no name of the outside is found."""
     nobody = ScriptedResolver(nobody_found)
     scripted = partial(GuardedResolver, public=nobody, private=nobody)
-    with patch("outcry.app.delivery.GuardedResolver", scripted):
+    with patch("outcry.app.channels.GuardedResolver", scripted):
         yield
 
 

@@ -27,7 +27,7 @@ class Person:
         self.page.get_by_role("button", name=name, exact=True).click()
 
     def set_up(self) -> None:
-        token = self.harness.people.identity.set_up_token()
+        token = self.harness.people.identity.first_run.new_token()
         self.tab.go("/sign-in")
         self.heading("Set up Outcry")
         self.field("One-time token").fill(token)

@@ -104,8 +104,8 @@ class SignInHarness:
 
     def person(self, email: str = ANN) -> UserRow:
         """Somebody with an account and `PASSWORD`, signed in nowhere; the first one is the operator."""
-        if self.identity.needs_set_up():
-            came = self.identity.set_up(self.identity.set_up_token(), email, PASSWORD, Origin())
+        if self.identity.first_run.is_pending():
+            came = self.identity.set_up(self.identity.first_run.new_token(), email, PASSWORD, Origin())
         else:
             came = self.identity.accept(self.invitation(email), email, PASSWORD, Origin())
         self.people.browser_sessions.end(came.user.id, self.clock.now_ns())

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from tests.web.browsing import Opened
 
-from outcry.base.translations import InconsistentCatalogues, Vocabulary, compile_tree
+from outcry.base.catalogues import InconsistentCatalogues, compile_tree
+from outcry.base.translations import Vocabulary
 
 HEADER = """msgid ""
 msgstr ""

@@ -26,7 +26,7 @@ def receiving(tmp_path: Path) -> Iterator[WebHarness]:
     here = partial(GuardedResolver, public=loopback, private=loopback)
     with (
         receiver(tmp_path / "receiver", SystemClock()) as received,
-        patch("outcry.app.delivery.GuardedResolver", here),
+        patch("outcry.app.channels.GuardedResolver", here),
         demo_service(tmp_path / "service", received) as harness,
     ):
         yield harness

@@ -85,9 +85,9 @@ def test_the_first_visitor_is_led_to_the_set_up_and_becomes_operator_by_the_toke
     assert wrong.status == 422
     assert (typed(wrong.text, "token"), typed(wrong.text, "email")) == ("guessed", ANN)
     assert PASSWORD not in wrong.text
-    assert fresh.identity.needs_set_up()
+    assert fresh.identity.first_run.is_pending()
 
-    came = submit(visitor, "/set-up", {"token": fresh.identity.set_up_token(), **given})
+    came = submit(visitor, "/set-up", {"token": fresh.identity.first_run.new_token(), **given})
     assert came.headers["location"] == "/account?done=welcome"
     welcome = follow(visitor, came)
     assert welcome.status == 200
@@ -100,7 +100,7 @@ def test_the_first_visitor_is_led_to_the_set_up_and_becomes_operator_by_the_toke
 
 def test_the_file_with_the_token_goes_when_the_operator_is_made(fresh: SignInHarness) -> None:
     path = fresh.installation.settings.folder / "setup-token"
-    notice = set_up_notice(fresh.installation.settings.folder, fresh.identity, fresh.base)
+    notice = set_up_notice(fresh.installation.settings.folder, fresh.people.first_run, fresh.base)
     token = path.read_text().strip()
     assert token in notice
     assert path.stat().st_mode & 0o777 == 0o600
@@ -117,7 +117,7 @@ def test_the_file_with_the_token_goes_when_the_operator_is_made(fresh: SignInHar
 def test_there_is_no_second_set_up(fresh: SignInHarness) -> None:
     early = fresh.visitor()
     form = early.get("/set-up").text
-    token = fresh.identity.set_up_token()
+    token = fresh.identity.first_run.new_token()
     fresh.person(ANN)
     assert fresh.visitor().get("/set-up").headers["location"] == "/sign-in"
     fields = {"csrf": csrf(form), "token": token, "email": BEN, "password": PASSWORD}

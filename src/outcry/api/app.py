@@ -28,7 +28,7 @@ from outcry.base.log_events import EventLog, LogEvent, report_to_writer
 from outcry.http.auth import Authenticator, PageAuthenticator
 from outcry.http.edge import AsgiApp, Edge, Receive, Send
 from outcry.http.fastpath import FastPathCache
-from outcry.http.logs import AccessLog, open_event_log
+from outcry.http.logs import AccessLog, JsonEventLog
 from outcry.http.messages import load_catalogue
 from outcry.http.metrics import Metrics
 from outcry.http.protocol import MOST_HEAD_BYTES
@@ -203,7 +203,7 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
 
 
 def _edge(services: Services, options: Options) -> Edge:
-    clock, event_log = services.clock, open_event_log(options.log, services.clock)
+    clock, event_log = services.clock, JsonEventLog(options.log, services.clock)
     return Edge(
         authenticator=Authenticator(services.keys, services.licences, services.page_authenticator),
         limiter=services.limiter,

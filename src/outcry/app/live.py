@@ -54,10 +54,12 @@ def _fan_out(installation: Installation, since_ns: int) -> FanOut:
 
 def tails(installation: Installation) -> list[tuple[int, Feed]]:
     """Build a feed for each growing file of the settings. Raises `FileRefused`."""
-    from outcry.feeds.scid_tail import tail_of  # noqa: PLC0415 - imports pyarrow, which only files need
+    paths = [Path(path.strip()) for path in installation.settings.tail.split(",") if path.strip()]
+    if not paths:
+        return []
+    from outcry.feeds.scid_tail import tail_of  # noqa: PLC0415 - imports pyarrow
 
     today = datetime.fromtimestamp(installation.clock.now_ns() // NANOS_PER_SECOND, UTC).date()
-    paths = [Path(path.strip()) for path in installation.settings.tail.split(",") if path.strip()]
     universe = installation.reference.universe
     return [(OPERATOR, tail_of(path, universe, installation.clock, today)) for path in paths]
 

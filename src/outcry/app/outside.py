@@ -4,10 +4,6 @@ from typing import TYPE_CHECKING
 
 from outcry.app.settings import BadSettings, Settings
 from outcry.base.clock import Clock
-from outcry.base.log_events import Report
-from outcry.delivery.consent_links import ConsentLinks
-from outcry.delivery.email_sender import MailSender
-from outcry.delivery.sender import Sender
 from outcry.people.smtp import SmtpMailer, SmtpServer, smtp_server
 
 if TYPE_CHECKING:
@@ -18,26 +14,19 @@ def mailer_of(settings: Settings, clock: Clock) -> SmtpMailer | None:
     """Return the mailer for account emails, or None without a mail server. Raises `BadSettings`."""
     if not settings.smtp_url:
         return None
-    return SmtpMailer(_server(settings), _sender(settings), clock)
+    return SmtpMailer(mail_server(settings), mail_from(settings), clock)
 
 
-def mail_sender_of(settings: Settings, links: ConsentLinks, clock: Clock, report: Report) -> Sender | None:
-    """Return the sender of alert digests, or None without a mail server. Raises `BadSettings`."""
-    if not settings.smtp_url:
-        return None
-    return MailSender(
-        _server(settings), _sender(settings), settings.public_url, links.unsubscribe, clock, report
-    )
-
-
-def _server(settings: Settings) -> SmtpServer:
+def mail_server(settings: Settings) -> SmtpServer:
+    """Return the mail server of the settings. Raises `BadSettings`."""
     try:
         return smtp_server(settings.smtp_url)
     except ValueError as problem:
         raise BadSettings(f"OUTCRY_SMTP_URL: {problem}") from None
 
 
-def _sender(settings: Settings) -> str:
+def mail_from(settings: Settings) -> str:
+    """Return the sender of emails."""
     return f"Outcry <{settings.mail_from}>"
 
 

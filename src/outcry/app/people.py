@@ -1,49 +1,65 @@
-"""Users, their sign-in and the pages, built from an installation.
+"""Users: their browser sessions, sign-in, subscriptions and delivery, built from an installation.
 
-Each use of the server's secret has its own derived key.
+Each use of the server's secret has its own derived key. Sign-in and the pages load when they are first used.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from outcry.access.licences import Scope
 from outcry.access.limiter import Limiter, PromptLimiter
 from outcry.access.local_limiter import SlidingWindowLimiter
-from outcry.api.openapi import build_document
 from outcry.app.delivery import delivery_of
 from outcry.app.installation import Installation
-from outcry.app.outside import mailer_of, provider_of
+from outcry.app.outside import mailer_of
 from outcry.app.secret import derived
+from outcry.base.deferred import Deferred
 from outcry.base.encryption import Encryptor
-from outcry.base.log_events import EventLog, report_to_writer
+from outcry.base.log_events import EventLog
 from outcry.connections.service import BrokerConnections
 from outcry.delivery.consent_links import ConsentLinks
-from outcry.delivery.mail_consent import HOURLY, WEEKLY, MailConsent
 from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.service import Delivery
-from outcry.delivery.subscription_store import SqlSubscriptionStore
-from outcry.delivery.subscriptions import Subscriptions
 from outcry.http.auth import PageAuthenticator
-from outcry.http.edge import AsgiApp
+from outcry.http.edge import AsgiApp, Receive, Send
 from outcry.people.browser_sessions import BrowserSessions
-from outcry.people.service import Identity
+from outcry.people.first_run import FirstRun
+from outcry.people.links import Links
 from outcry.people.store import SqlIdentityStore
-from outcry.sessions.datasets import Datasets
-from outcry.sessions.opening_hours import OpeningHours
-from outcry.web.app import build_pages
-from outcry.web.page_services import PageServices, UsageOf
+
+if TYPE_CHECKING:
+    from outcry.app.pages import Accounts
+    from outcry.delivery.mail_consent import MailConsent
+    from outcry.delivery.subscriptions import Subscriptions
+    from outcry.people.service import Identity
+    from outcry.web.page_services import UsageOf
 
 
 @dataclass(frozen=True)
 class People:
-    """The users' part of the service: sign-in, subscriptions, delivery, and the pages over them."""
+    """The users' part of the service. accounts: what only pages and commands use."""
 
     installation: Installation
     browser_sessions: BrowserSessions
-    identity: Identity
-    subscriptions: Subscriptions
-    consent: MailConsent
+    first_run: FirstRun
     delivery: Delivery
     limiter: Limiter
+    accounts: "Deferred[Accounts]"
+
+    @property
+    def identity(self) -> "Identity":
+        """Sign-in and its security."""
+        return self.accounts().identity
+
+    @property
+    def subscriptions(self) -> "Subscriptions":
+        """Users' webhooks and emails."""
+        return self.accounts().subscriptions
+
+    @property
+    def consent(self) -> "MailConsent":
+        """Consent of readers of emails."""
+        return self.accounts().consent
 
     @property
     def authenticator(self) -> PageAuthenticator:
@@ -60,24 +76,23 @@ class People:
             else None
         )
 
-    def pages(self, connections: BrokerConnections, usage: UsageOf, event_log: EventLog) -> AsgiApp:
-        """Build the pages. connections: users' own feeds. usage: how much of the quota a user has used."""
-        installation, reference = self.installation, self.installation.reference
-        self.identity.report_to(report_to_writer(event_log))
-        self.consent.report_to(report_to_writer(event_log))
-        return build_pages(
-            PageServices(
-                query=installation.query, hours=OpeningHours(reference.calendar), registry=installation.registry,
-                universe=reference.universe, keys=installation.keys,
-                licences=installation.licences, identity=self.identity, subscriptions=self.subscriptions,
-                consent=self.consent, browser_sessions=self.browser_sessions, connections=connections, usage=usage,
-                datasets=Datasets(installation.store, reference.universe.products),
-                limiter=self.limiter, clock=installation.clock, market_clock=installation.market_clock,
-                event_log=event_log, form_secret=derived(installation.secret, "forms"), openapi=build_document,
-                visitor=self.visitor, public_url=installation.settings.public_url, demo=installation.simulated,
-                sink=installation.sink,
+    def pages(self, connections: BrokerConnections, usage: "UsageOf", event_log: EventLog) -> AsgiApp:
+        """Return the pages. connections: users' own feeds. usage: how much of the quota a user has used."""
+
+        def load() -> AsgiApp:
+            from outcry.app.pages import pages_of  # noqa: PLC0415 - imports all pages
+
+            return pages_of(
+                self.installation, self.accounts(), self.limiter, self.visitor, connections, usage, event_log
             )
-        )  # fmt: skip
+
+        pages = Deferred(load)
+
+        async def answer(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+            loaded = await pages.loaded()
+            await loaded(scope, receive, send)
+
+        return answer
 
 
 def people_of(
@@ -86,19 +101,28 @@ def people_of(
     """Build users and delivery. tries, limiter: counters of sign-in attempts and requests; local ones if None."""
     store = SqlIdentityStore(installation.database)
     browser_sessions = BrowserSessions(store, derived(installation.secret, "sessions"), installation.clock)
-    steady_ns = installation.steady_ns
+    steady_ns, public_url = installation.steady_ns, installation.settings.public_url
     tries, limiter = tries or SlidingWindowLimiter(steady_ns), limiter or SlidingWindowLimiter(steady_ns)
-    public_url = installation.settings.public_url
-    mailer = mailer_of(installation.settings, installation.clock)
-    identity = Identity(
-        store, browser_sessions, tries, installation.clock, derived(installation.secret, "identity"), mailer,
-        public_url, openid=provider_of(installation.settings, installation.clock),
-    )  # fmt: skip
+    links = Links(store, installation.clock, derived(installation.secret, "identity"), public_url)
+    first_run = FirstRun(store, links)
     outbox, encryptor = SqlOutbox(installation.database), Encryptor(installation.secret, "subscriptions")
-    links = ConsentLinks(derived(installation.secret, "mail consent"), public_url, installation.clock)
-    delivery = delivery_of(installation, store, outbox, encryptor, links)
-    subscriptions = Subscriptions(SqlSubscriptionStore(installation.database), outbox, delivery, encryptor)
-    hourly = SlidingWindowLimiter(lambda: steady_ns() // HOURLY)
-    weekly = SlidingWindowLimiter(lambda: steady_ns() // WEEKLY)
-    consent = MailConsent(subscriptions, links, mailer, hourly, weekly)
-    return People(installation, browser_sessions, identity, subscriptions, consent, delivery, limiter)
+    consent_links = ConsentLinks(derived(installation.secret, "mail consent"), public_url, installation.clock)
+    mailer = mailer_of(installation.settings, installation.clock)
+    delivery = delivery_of(installation, store, outbox, encryptor, consent_links, mailer)
+
+    def accounts() -> "Accounts":
+        from outcry.app.pages import accounts_of  # noqa: PLC0415 - imports all ways to sign in
+
+        return accounts_of(
+            installation,
+            browser_sessions,
+            first_run,
+            tries,
+            mailer,
+            delivery,
+            outbox,
+            encryptor,
+            consent_links,
+        )
+
+    return People(installation, browser_sessions, first_run, delivery, limiter, Deferred(accounts))

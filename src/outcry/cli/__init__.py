@@ -1,6 +1,6 @@
 """The command line, `outcry …`, with one module per group of commands.
 
-The module of a command is imported when the command runs (decision record 0059). Standard output is meant for pipes. An
+The module of a command is imported when the command runs (decision record 0060). Standard output is meant for pipes. An
 error that the user can fix is one line on standard error with exit status 1, never a traceback.
 """
 
@@ -93,7 +93,7 @@ COMMANDS = MappingProxyType(
             "List the sessions from one trade date to another, past or future. Both dates are included.",
         ),
         "migrate": Command(
-            "outcry.cli.serving:migrate_database",
+            "outcry.cli.migrating:migrate_database",
             "Upgrade the database to the schema of this version. `outcry serve` also does this at its start.",
         ),
         "doctor": Command(

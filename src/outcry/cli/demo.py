@@ -152,7 +152,7 @@ def _grant_to_everyone(installation: Installation) -> None:
 def _greet(key: str, installation: Installation, host: str, port: int, people: "People") -> None:
     at = address(host, port)
     print(
-        set_up_notice(installation.settings.folder, people.identity, at), end="", file=sys.stderr, flush=True
+        set_up_notice(installation.settings.folder, people.first_run, at), end="", file=sys.stderr, flush=True
     )
     print(
         f"Outcry demo at {at} (data folder: {installation.settings.folder})\n"

@@ -13,6 +13,7 @@ from cyclopts import App
 
 from outcry.access.model import Tier
 from outcry.app.installation import Installation, open_installation
+from outcry.app.people import people_of
 from outcry.app.settings import read_settings
 from outcry.cli.whereabouts import site
 from outcry.market.units import NANOS_PER_SECOND
@@ -111,8 +112,6 @@ def operator(email: str, *, data: str | None = None) -> int:
 
 
 def _identity(installation: Installation) -> "Identity":
-    from outcry.app.people import people_of  # noqa: PLC0415 - imports the pages
-
     return people_of(installation).identity
 
 

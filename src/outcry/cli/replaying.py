@@ -26,9 +26,12 @@ from outcry.cli.reading_options import AS_IT_SAYS, Reading
 from outcry.cli.whereabouts import service
 from outcry.client import ApiError, Unreachable
 from outcry.database.database import sqlite_url
+from outcry.feeds.replay import ReplayFeed, readings_of
+from outcry.feeds.replay_pacing import pacer_for_speed
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.people.email_address import is_email, spellings
 from outcry.recordings.file_model import ReadOptions
+from outcry.recordings.formats.file_library import FileLibrary
 from outcry.trades.feed import FeedLost
 from outcry.trades.push_format import is_feed_name
 from outcry.trades.reference_tables import Reference, load_reference
@@ -124,10 +127,6 @@ def replay(
 def _player(
     paths: tuple[Path, ...], options: ReadOptions, reference: Reference, playing: Playing, clock: Clock
 ) -> Player:
-    from outcry.feeds.replay import ReplayFeed, readings_of  # noqa: PLC0415 - imports numpy
-    from outcry.feeds.replay_pacing import pacer_for_speed  # noqa: PLC0415 - imports numpy
-    from outcry.recordings.formats.file_library import FileLibrary  # noqa: PLC0415 - imports pyarrow
-
     readings = readings_of(FileLibrary(), reference.universe, paths, options)
     pace = pacer_for_speed(playing.speed or None, clock)
     return Player(ReplayFeed(readings, reference.calendar, pace, name=playing.feed))

@@ -1,4 +1,4 @@
-"""`outcry serve` and `outcry migrate`."""
+"""`outcry serve`."""
 
 import os
 import sys
@@ -7,20 +7,20 @@ import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
+from outcry.app.application import build_application
 from outcry.app.installation import Installation, open_installation
+from outcry.app.live import tails
+from outcry.app.people import People
 from outcry.app.settings import BadSettings, Settings, read_settings
 from outcry.cli.demo import Serving, demo_settings, open_demo
 from outcry.cli.set_up import set_up_notice
 from outcry.cli.warming import warm_up
 from outcry.cli.whereabouts import address, remove_address, write_address
 from outcry.database.errors import StoreBusy
-from outcry.database.migrate import current
+from outcry.http.server import Binding
+from outcry.http.server import serve as run
 from outcry.recordings.verification import add_digests
-
-if TYPE_CHECKING:
-    from outcry.app.people import People
 
 #: Interval between attempts to reach an unavailable database.
 _AGAIN_S = 1.0
@@ -55,10 +55,6 @@ def serve(
         URL of PostgreSQL, such as postgresql://user@host/outcry. Default: OUTCRY_DATABASE_URL. Set the variable if the
         URL has a password: other users of the machine can see arguments.
     """
-    from outcry.app.application import build_application  # noqa: PLC0415 - imports the pages
-    from outcry.http.server import Binding  # noqa: PLC0415 - imports the web server
-    from outcry.http.server import serve as run  # noqa: PLC0415 - imports the web server
-
     settings = read_settings(
         data=data, host=host, port=port, role=role, cluster=cluster, database_url=database
     )
@@ -106,8 +102,6 @@ def serve(
 @contextmanager
 def _open(settings: Settings) -> Generator[Serving]:
     """Open the installation to serve. A single process also locks the log in its data folder."""
-    from outcry.app.live import tails  # noqa: PLC0415 - imports the live engine
-
     with ExitStack() as held:
         installation = _opened(settings, held)
         if not settings.cluster:
@@ -148,34 +142,12 @@ def _opened(settings: Settings, held: ExitStack) -> Installation:
             time.sleep(_AGAIN_S)
 
 
-def _greet(installation: Installation, host: str, port: int, people: "People") -> None:
+def _greet(installation: Installation, host: str, port: int, people: People) -> None:
     print(
         f"Outcry is running at {address(host, port)} (data folder: {installation.settings.folder})",
         file=sys.stderr,
         flush=True,
     )
     if "web" in installation.settings.roles:
-        notice = set_up_notice(installation.settings.folder, people.identity, address(host, port))
+        notice = set_up_notice(installation.settings.folder, people.first_run, address(host, port))
         print(notice, end="", file=sys.stderr, flush=True)
-
-
-def migrate_database(*, data: str | None = None) -> int:
-    """Upgrade the database to the schema of this version. `outcry serve` also does this at its start.
-
-    Tape files and rows of earlier versions are verified and get digests and checksums. Damaged tape files are listed on
-    standard error, and the exit status is 1.
-
-    Parameters
-    ----------
-    data
-        Data folder. Default: OUTCRY_DATA.
-    """
-    with open_installation(read_settings(data=data)) as installation:
-        print(f"Database is at migration {current(installation.engine)}.")
-        rows = installation.store.add_checksums()
-        faults = list(add_digests(installation.store, installation.tape))
-    if rows:
-        print(f"Added checksums to {rows} rows.")
-    for fault in faults:
-        print(f"outcry: {fault}", file=sys.stderr)
-    return 1 if faults else 0

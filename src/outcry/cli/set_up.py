@@ -6,24 +6,21 @@ start creates a new token and invalidates the previous one. The file is deleted 
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from outcry.people.service import Identity
-
+from outcry.people.first_run import FirstRun
 
 TOKEN_FILE = "setup-token"  # noqa: S105 - a file's name
 
 
-def set_up_notice(folder: Path, identity: "Identity", at: str) -> str:
+def set_up_notice(folder: Path, first_run: FirstRun, at: str) -> str:
     """Return the set-up instructions for a service without an operator, or an empty string. at: URL of the service."""
     path = folder / TOKEN_FILE
-    if not identity.needs_set_up():
+    if not first_run.is_pending():
         path.unlink(missing_ok=True)
         return ""
-    token = identity.set_up_token()
+    token = first_run.new_token()
     _write(path, token)
-    identity.after_set_up(lambda: path.unlink(missing_ok=True))
+    first_run.afterwards = lambda: path.unlink(missing_ok=True)
     return (
         f"No operator account yet. Create one at {at}/set-up with this token:\n{token}\n"
         f"(The token is also in {path}.)\n"

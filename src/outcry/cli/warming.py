@@ -2,9 +2,8 @@
 
 import sys
 import time
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from outcry.answers.warming import Warmed, warm
 from outcry.app.installation import Installation
@@ -17,19 +16,13 @@ MOST_S = 20.0
 
 def warm_up(installation: Installation, event_log: EventLog) -> None:
     """Prepare the first answers for up to 20 seconds. If the store is unavailable, the service starts without them."""
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console,
-        disable=not console.is_terminal, transient=True,
-    )  # fmt: skip
     began_s = time.monotonic()
-    with bar:
-        task = bar.add_task("preparing answers", total=None)
+    with _bar() as show:
         try:
             warmed = warm(
                 installation.query, installation.store, installation.market_clock.now_ns(),
                 lambda: time.monotonic() - began_s < MOST_S,
-                lambda done, of: bar.update(task, completed=done, total=of),
+                show,
             )  # fmt: skip
         except StoreBusy as problem:
             event_log.warning(LogEvent.ANSWERS_NOT_PREPARED, reason=str(problem))
@@ -39,6 +32,24 @@ def warm_up(installation: Installation, event_log: EventLog) -> None:
     if warmed.of:
         sys.stderr.write(_line(warmed, took_s) + "\n")  # one write, because log lines share this stream
         sys.stderr.flush()
+
+
+@contextmanager
+def _bar() -> Generator[Callable[[int, int], object]]:
+    """Show a progress bar on a terminal; yield the function that updates it."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _of: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - a service without a terminal does without it
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
+
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=Console(stderr=True),
+        transient=True,
+    )  # fmt: skip
+    with bar:
+        task = bar.add_task("preparing answers", total=None)
+        yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
 def _line(warmed: Warmed, took_s: float) -> str:

@@ -13,10 +13,9 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    text,
 )
 
-from outcry.database.naming import metadata
+from outcry.database.naming import PARTIAL, metadata
 
 #: Ids are never reused: pending messages of a removed subscription must not reach a new one.
 subscriptions = Table(
@@ -120,11 +119,6 @@ outbox = Table(
     Index("ix_outbox_subscription_id_symbol_number", "subscription_id", "symbol", "number"),
     # Rows of one phase in order of insertion. Includes `due_ns`, so that the table itself need not be read.
     Index("ix_outbox_subscription_id_phase_id_due_ns", "subscription_id", "phase", "id", "due_ns"),
-    Index(
-        "ix_outbox_message_id",
-        "message_id",
-        sqlite_where=text("message_id IS NOT NULL"),
-        postgresql_where=text("message_id IS NOT NULL"),
-    ),
+    Index("ix_outbox_message_id", "message_id", info={PARTIAL: "message_id IS NOT NULL"}),
     sqlite_autoincrement=True,
 )

@@ -14,8 +14,8 @@ from outcry.base.log_events import LogEvent, Report
 from outcry.base.tasks import BackgroundTasks
 from outcry.database.errors import StoreBusy
 from outcry.delivery import queue_breaker
+from outcry.delivery.channels import DeferredChannels
 from outcry.delivery.dispatcher import Dispatcher
-from outcry.delivery.egress import Egress
 from outcry.delivery.model import SubscriptionRow, Target, TestResult
 from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.outbox_model import Message, Queue, Reader
@@ -37,10 +37,11 @@ class Delivery:
     """
 
     def __init__(
-        self, dispatcher: Dispatcher, outbox: SqlOutbox, senders: Mapping[Target, Sender], egress: Egress, clock: Clock,
-        readers: Callable[[int], Reader], admitted: Sequence[str] = (), *, delivers: bool = True,
+        self, dispatcher: Dispatcher, outbox: SqlOutbox, senders: Mapping[Target, Sender],
+        channels: DeferredChannels, clock: Clock, readers: Callable[[int], Reader],
+        admitted: Sequence[str] = (), *, delivers: bool = True,
     ) -> None:  # fmt: skip
-        self._dispatcher, self._outbox, self._senders, self._egress = dispatcher, outbox, senders, egress
+        self._dispatcher, self._outbox, self._senders, self._channels = dispatcher, outbox, senders, channels
         self._clock, self._readers, self.admitted = clock, readers, admitted
         self._delivers = delivers
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -71,7 +72,7 @@ class Delivery:
         """Complete messages in flight and record their results."""
         await self._tasks.stop()
         self._loop = None
-        await self._egress.close()
+        await self._channels.close()
         self._dispatcher.close()
 
     # -- for the pages
@@ -92,7 +93,7 @@ class Delivery:
         """
         if target is Target.EMAIL:
             return "ok" if Target.EMAIL in self._senders else "mail_not_set_up"
-        return self._in_loop(lambda: self._egress.check(address), _JUDGING_S, "unverified")
+        return self._in_loop(lambda: self._channels.check(address), _JUDGING_S, "unverified")
 
     def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> TestResult:
         """Send a test alert to a webhook like other alerts; return the result.

@@ -6,12 +6,12 @@ buffered and written together, because one write each would cost more than the a
 
 import asyncio
 import logging
-from collections.abc import MutableMapping
+import traceback
 from datetime import UTC, datetime
+from threading import Lock
 from typing import Any, BinaryIO
 
 import msgspec
-import structlog
 
 from outcry.base.clock import Clock
 from outcry.base.log_events import EventLog, LogEvent
@@ -26,22 +26,35 @@ _MOST_STEMS = 1024
 _LONGEST_QUERY = 128
 
 
-def open_event_log(stream: BinaryIO, clock: Clock) -> EventLog:
-    """Return a structlog logger that writes JSON lines to a stream. Global configuration is unchanged."""
+class JsonEventLog:
+    """The event log: one JSON line per event, written at once. Any thread may write. Implements `EventLog`."""
 
-    def stamp(_logger: Any, level: str, values: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        return {"at": instant_text(clock.now_ns()), "level": level, **values}
+    def __init__(self, stream: BinaryIO, clock: Clock) -> None:
+        self._stream, self._clock, self._lock = stream, clock, Lock()
 
-    return structlog.wrap_logger(
-        structlog.BytesLogger(stream),
-        processors=[stamp, structlog.processors.format_exc_info, _render],
-        wrapper_class=structlog.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
+    def info(self, event: LogEvent, **values: Any) -> None:
+        """Write an event that needs no action."""
+        self._write("info", event, values)
 
+    def warning(self, event: LogEvent, **values: Any) -> None:
+        """Write an event that may need action."""
+        self._write("warning", event, values)
 
-def _render(_logger: Any, _level: str, values: MutableMapping[str, Any]) -> bytes:
-    return msgspec.json.encode(dict(values), enc_hook=repr)
+    def error(self, event: LogEvent, **values: Any) -> None:
+        """Write an event that needs action."""
+        self._write("error", event, values)
+
+    def _write(self, level: str, event: LogEvent, values: dict[str, Any]) -> None:
+        """Write an event. `exc_info`: an exception, or its tuple as `logging` records it."""
+        problem = values.pop("exc_info", None)
+        line = {"at": instant_text(self._clock.now_ns()), "level": level, **values, "event": event}
+        if problem is not None:
+            error: BaseException = problem[1] if isinstance(problem, tuple) else problem
+            line["exception"] = "".join(traceback.format_exception(error)).rstrip("\n")
+        encoded = msgspec.json.encode(line, enc_hook=repr) + b"\n"
+        with self._lock:
+            self._stream.write(encoded)
+            self._stream.flush()
 
 
 def instant_text(at_ns: int) -> str:

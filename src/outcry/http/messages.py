@@ -1,6 +1,7 @@
 """Error messages by message id, in every language: `locale/<language>/messages.po`.
 
-Catalogues are read once at start. An id without a message falls back to the message of its code, then to English.
+A catalogue is read when its language is first used. An id without a message falls back to the message of its code, then
+to English.
 """
 
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from gettext import NullTranslations
 from pathlib import Path
 from typing import Any, cast
 
+from outcry.base.deferred import Deferred
 from outcry.base.negotiation import best_language
 from outcry.base.translations import translations
 
@@ -20,7 +22,7 @@ _LONGEST_VALUE = 80
 class Catalogue:
     """All messages of all languages. English is a catalogue like the others, because messages have ids."""
 
-    def __init__(self, texts: Mapping[str, NullTranslations]) -> None:
+    def __init__(self, texts: Mapping[str, Deferred[NullTranslations]]) -> None:
         self._texts = texts
         self.languages = (ENGLISH, *sorted(set(texts) - {ENGLISH}))
         # a limited number, because an attacker may send many different headers
@@ -32,7 +34,7 @@ class Catalogue:
 
     def text(self, language: str, message_id: str, code: str, details: Mapping[str, Any]) -> str:
         """Return the message of an id in a language, with the values of `details` filled in."""
-        for texts in (self._texts[language], self._texts[ENGLISH]):
+        for texts in (self._texts[language](), self._texts[ENGLISH]()):
             for name in (message_id, code):
                 if (template := texts.gettext(name)) != name:
                     return template.format_map(_Shown(details))
@@ -57,6 +59,6 @@ def _shown(value: object) -> str:
 
 
 def load_catalogue(folder: Path = LOCALE_FOLDER) -> Catalogue:
-    """Read the catalogue of every language."""
+    """Return the catalogue of all languages."""
     languages = sorted(path.name for path in folder.iterdir() if path.is_dir())
-    return Catalogue({language: translations(folder, language) for language in languages})
+    return Catalogue({language: Deferred(partial(translations, folder, language)) for language in languages})

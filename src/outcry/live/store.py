@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Table, func, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from outcry.database import checksums, schema
 from outcry.database.database import Database
@@ -199,7 +198,11 @@ def _unless_later(dialect: str, table: Table) -> Any:
 
 
 def _insert(dialect: str) -> Any:
-    return postgresql.insert if dialect == "postgresql" else sqlite.insert
+    if dialect == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert  # noqa: PLC0415 - loaded by its own engine only
+    else:
+        from sqlalchemy.dialects.sqlite import insert  # noqa: PLC0415
+    return insert
 
 
 def _plain(alert: AlertRow) -> dict[str, Any]:

@@ -7,15 +7,28 @@ under older rules still work.
 """
 
 import re
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
 
-import email_validator
+if TYPE_CHECKING:
+    from email_validator import ValidatedEmail
 
-#: Documented way to accept names reserved for private networks; `arpa` is for `home.arpa` (RFC 8375).
-for _name in ("local", "localhost", "arpa"):
-    if _name in email_validator.SPECIAL_USE_DOMAIN_NAMES:
-        email_validator.SPECIAL_USE_DOMAIN_NAMES.remove(_name)
+#: Names reserved for private networks that are accepted; `arpa` is for `home.arpa` (RFC 8375).
+_PRIVATE = ("local", "localhost", "arpa")
 #: `=?utf-8?q?…?=` has only allowed characters, but email programs decode it to another email address (RFC 2047).
 _ENCODED_WORD = re.compile(r"=\?.*\?=")
+
+
+@cache
+def _validator() -> "Callable[..., ValidatedEmail]":
+    """Return the library's check, changed in the documented way to accept private networks."""
+    import email_validator  # noqa: PLC0415 - compiles large patterns, and most starts read no email address
+
+    for name in _PRIVATE:
+        if name in email_validator.SPECIAL_USE_DOMAIN_NAMES:
+            email_validator.SPECIAL_USE_DOMAIN_NAMES.remove(name)
+    return email_validator.validate_email
 
 
 def read_email(text: str) -> str:
@@ -26,7 +39,7 @@ def read_email(text: str) -> str:
     typed = text.strip()
     if _ENCODED_WORD.search(typed):
         raise ValueError("encoded words are not allowed in an email address")
-    found = email_validator.validate_email(
+    found = _validator()(
         typed, check_deliverability=False, globally_deliverable=False, allow_smtputf8=False, strict=True
     )
     assert found.ascii_email is not None  # always set without SMTPUTF8

@@ -17,6 +17,7 @@ from outcry.market.units import NANOS_PER_DAY
 from outcry.people.audit import Event
 from outcry.people.browser_sessions import BrowserSessions, Origin, SignedIn
 from outcry.people.email_address import read_email, spellings
+from outcry.people.first_run import FirstRun
 from outcry.people.links import Links
 from outcry.people.model import UserRow, Ways
 from outcry.people.passwords import Passwords
@@ -54,32 +55,28 @@ class IdentityBase:
     """Base class of all sign-in methods, with the last steps of every sign-in.
 
     `limiter`: used by nothing else. `later`: runs background work; a thread by default. `openid`: the configured
-    provider.
+    provider. `first_run`: shared with the command line, which shows the token.
     """
 
     def __init__(
         self, store: SqlIdentityStore, browser_sessions: BrowserSessions, limiter: PromptLimiter, clock: Clock,
         secret: bytes, mailer: SmtpMailer | None = None, public_url: str = "", *, later: Later | None = None,
-        openid: "WebOpenIdProvider | None" = None,
+        openid: "WebOpenIdProvider | None" = None, first_run: FirstRun | None = None,
     ) -> None:  # fmt: skip
         self._store, self._browser_sessions, self._clock = store, browser_sessions, clock
         self._mailer, self._public_url, self._openid = mailer, public_url, openid
         self._later = later or ThreadPoolExecutor(max_workers=1, thread_name_prefix="identity").submit
         self._report: Report = discard
-        self._after_set_up: Callable[[], object] = lambda: None
         self._passwords = Passwords()
         self._attempts = AttemptLimiter(limiter)
         self._tickets = Tickets(secret, clock)
         self._links = Links(store, clock, secret, public_url)
+        self.first_run = first_run or FirstRun(store, self._links)
         self._codes = SecondFactor(store, clock, secret)
 
     def report_to(self, report: Report) -> None:
         """Set the function that logs failures of background work."""
         self._report = report
-
-    def after_set_up(self, work: Callable[[], object]) -> None:
-        """Set the function to run once the first operator has been created."""
-        self._after_set_up = work
 
     def mail_works(self) -> bool:
         """Return whether emailed links work: both email and the service's public URL are configured."""

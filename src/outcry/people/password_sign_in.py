@@ -20,24 +20,12 @@ class PasswordSignIn(IdentityBase):
 
     # -- first run
 
-    def needs_set_up(self) -> bool:
-        """Return whether there is no operator yet."""
-        return all(user.role != "operator" for user in self._store.users())
-
-    def set_up_token(self) -> str:
-        """Return a one-time token for creating the first operator, and revoke earlier ones.
-
-        It goes to the log and to a file that only its owner can read.
-        """
-        self._links.void("setup")
-        return self._links.make("setup")
-
     def set_up(self, token: str, email: str, password: str, origin: Origin) -> SignedIn:
         """Create the first operator's account. Of two concurrent calls one succeeds."""
         self._attempts.take(origin)
-        if not self.needs_set_up():
+        if not self.first_run.is_pending():
             raise Refused(Reason.SET_UP)
-        row = self._links.find("setup", token.strip())
+        row = self.first_run.find(token)
         if row is None:
             raise Refused(Reason.LINK, "token")
         email = address_of(email)
@@ -56,7 +44,7 @@ class PasswordSignIn(IdentityBase):
         if operator is None:
             raise Refused(Reason.SET_UP)
         self.note(operator, Event.SET_UP, origin)
-        self._soon(self._after_set_up)
+        self._soon(self.first_run.afterwards)
         return self._enter(operator, origin, way="set_up")
 
     # -- signing in and out

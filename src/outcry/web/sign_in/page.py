@@ -32,7 +32,7 @@ _LONGEST_TOKEN = 200
 
 async def set_up_form(context: PageContext, request: PageRequest) -> Response:
     """Show the form to create the first operator."""
-    if not await context.ask(context.services.identity.needs_set_up):
+    if not await context.ask(context.services.identity.first_run.is_pending):
         return context.to(request, "/sign-in")
     token = request.http.query_params.get("token", "")[:_LONGEST_TOKEN]
     return context.page(request, "signin/set_up.html", secret=True, faults={}, token=token, email="")
@@ -60,7 +60,7 @@ async def sign_in_form(context: PageContext, request: PageRequest) -> Response:
     """Show the sign-in page."""
     if request.user is not None:
         return context.to(request, next_of(request))
-    if await context.ask(context.services.identity.needs_set_up):
+    if await context.ask(context.services.identity.first_run.is_pending):
         return context.to(request, "/set-up")
     return context.page(request, "signin/sign_in.html", faults={}, email="", **_ways(context, request))
 
