@@ -157,12 +157,12 @@ class Visitor:
         finally:
             connection.close()
         cookies: SimpleCookie = SimpleCookie()
-        cookies = tuple(value for name, value in response.getheaders() if name.lower() == "set-cookie")
-        for value in cookies:
+        headers_set = tuple(value for name, value in response.getheaders() if name.lower() == "set-cookie")
+        for value in headers_set:
             cookies.load(value)
         found = {name: morsel.value for name, morsel in cookies.items()}
         self.cookies |= found
-        return Reply(response.status, {n.lower(): v for n, v in response.getheaders()}, reply, found, cookies)
+        return Reply(response.status, {n.lower(): v for n, v in response.getheaders()}, reply, found, headers_set)
 
 
 @dataclass
