@@ -1,4 +1,5 @@
-"""Ratios against other tools and physical limits, measured in one run on one machine: `python -m bench`.
+"""Ratios to other tools and to physical limits, measured in one run on one machine: `python -m bench`.
 
-Each module is one bench with `run(size) -> Iterator[Figure]`. docs/benchmarks.md states what each measures and why.
+`bench.__main__` names the benches. Each yields figures, first those of the table of goals. docs/benchmarks.md states
+what each measures and why.
 """

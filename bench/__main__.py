@@ -1,6 +1,6 @@
 """Run benches, all unless some are named (`http`, `live`, …): `python -m bench [NAME…] [--table] [--quick | --smoke]`.
 
-Each bench yields the rows of the table of goals, and then other figures. The exit status is 1 if a bench could not run;
+Each bench yields the rows of the table of goals, and then other figures. The exit status is 1 if a bench failed;
 a missed goal is printed as `MISSED` and is no failure. With the folder of a compiled wheel in `PYTHONPATH`, everything
 runs in that form. The header states the form.
 """
@@ -89,13 +89,13 @@ def main() -> int:
 
 
 def _run(name: str, measure: Measure, size: Size, run: Run, *, is_listed: bool) -> bool:
-    """Print and store the figures of a bench as they come; return whether it could run."""
+    """Print and store the figures of a bench as they come; return whether it came to its end."""
     print(f"\n== {name}{'' if is_listed else ', more'} ==", flush=True)
     try:
         for figure in measure(size):
             print(figure, flush=True)
             run.add(name, figure, is_listed=is_listed)
-    except Unavailable as problem:
+    except (Unavailable, RuntimeError) as problem:
         print(f"FAILED: {problem}", flush=True)
         return False
     return True

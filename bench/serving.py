@@ -151,7 +151,7 @@ def _stage(size: Size) -> Generator[Stage]:
         files = stack.enter_context(nginx(folder, answers["levels"].headers, len(answers["levels"].body)))
         for name in PATHS:
             questions[f"nginx {name}"] = Question(files, f"/{name}.json", groups["levels"])
-        yield Stage(questions, REQUESTS // cut, fast.process.pid)
+        yield Stage(questions, size.of(REQUESTS, ABOVE, REQUESTS // cut), fast.process.pid)
 
 
 def _groups(folder: Path, keys: list[str], cut: int) -> dict[str, Path]:

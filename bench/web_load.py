@@ -19,6 +19,8 @@ from bench.web_servers import Running
 
 CONNECTIONS = 32
 LOAD_CPU = 1
+#: Share of requests that may be answered with 502, because the machine stalled for longer than the store may take.
+_STALLED = 0.001
 
 #: Arguments: file of keys, number of requests, ETag or `-`, least and most pause of a connection (ms; 0: none).
 #: `wrk` has no such number and ends early on an interrupt only.
@@ -86,7 +88,7 @@ def load(
 ) -> Load:
     """Send a number of requests as fast as the server answers, or with pauses of each connection.
 
-    Raises `RuntimeError` unless the server answers with the question's status.
+    Raises `RuntimeError` unless the server answers with the question's status. A few refusals are tolerated.
     """
     check(question)
     script = question.keys.with_name("load.lua")
@@ -113,10 +115,10 @@ def load(
     output = done.stdout
     if done.returncode or "Socket errors" in output:
         raise RuntimeError(f"wrk failed on {question.url}: {done.stderr or output}")
-    refused = re.search(r"Non-2xx or 3xx responses: (\d+)", output)
-    if question.status < 400 and refused:
-        raise RuntimeError(f"{question.url} did not answer everything with {question.status}:\n{output}")
     requests = int(_found(r"(\d+) requests in", output)[0])
+    refused = re.search(r"Non-2xx or 3xx responses: (\d+)", output)
+    if question.status < 400 and refused and int(refused[1]) > requests * _STALLED:
+        raise RuntimeError(f"{question.url} did not answer everything with {question.status}:\n{output}")
     per_s = float(_found(r"Requests/sec:\s+([\d.]+)", output)[0])
     return Load(
         cost_s=used_s / requests,

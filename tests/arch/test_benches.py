@@ -1,6 +1,7 @@
 """Every bench runs with the smallest inputs, and figures are judged and printed in one form.
 
-The smoke tests do not judge the figures. The failover bench waits for leases to expire, so it is part of `make soak`.
+The smoke tests do not judge the figures. Benches with several engines or a killed owner need a quiet machine, because
+leases expire while it stalls: they are part of `make soak`.
 """
 
 import re
@@ -14,7 +15,7 @@ from bench.figures import Figure, Rounds, at_least, at_most
 from bench.report import Run, table
 
 ROOT = Path(__file__).parents[2]
-LONG = {"failover"}
+LONG = {"cluster", "failover"}
 
 
 @pytest.mark.parametrize(
