@@ -2,18 +2,24 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.contract.trade_logs import KEY, OTHER, background, files, frames, jetstream_log
 
-from outcry.live.model import Frame, StreamKey, TradeLog
+from outcry.live.entries import Day, TradeRows, entries_between
+from outcry.live.model import Frame, StreamKey
 from outcry.live.partitions import partition_of_stream
+from outcry.live.trade_log import TradeLog
 from outcry.market.instruments import Contract
+from outcry.trades.feed import LIVE_TRADE
 
 Opened = Callable[[Path], AbstractContextManager[TradeLog]]
+DAY = Day("2026-01-05", 1)
 
 
 @pytest.fixture(params=["files", "background", "jetstream"])
@@ -52,6 +58,52 @@ def test_reading_begins_with_the_frame_that_holds_the_entry(opened: Opened, tmp_
             log.append(KEY, first, 10, b"x" * 60)
         firsts = {start: [frame[0] for frame in frames(log, start)] for start in (29, 30, 99, 100, 500)}
     assert firsts == {29: [20, *range(30, 100, 10)], 30: [*range(30, 100, 10)], 99: [90], 100: [], 500: []}
+
+
+def trades(first: int, count: int) -> bytes:
+    """Trades whose price is their position."""
+    rows = np.zeros(count, LIVE_TRADE)
+    rows["price"] = range(first, first + count)
+    return rows.tobytes()
+
+
+def prices(log: TradeLog, first: int, until: int) -> list[tuple[int, list[int]]]:
+    found: list[tuple[int, list[int]]] = []
+    for at, entry in entries_between(log.read(KEY, first), first, until):
+        assert isinstance(entry, TradeRows)
+        found.append((at, entry.rows["price"].tolist()))
+    return found
+
+
+def test_trades_are_read_from_any_position_to_any_other_however_they_were_combined(
+    opened: Opened, tmp_path: Path
+) -> None:
+    with opened(tmp_path) as log:
+        at = 0
+        for count in (1, 1, 4, 2, 1):
+            log.append_trades(KEY, at, DAY, count, trades(at, count), continues=at > 0)
+            log.append_trades(KEY, at, DAY, count, trades(7, count), continues=True)  # a repeat
+            at += count
+        for first, until in combinations(range(10), 2):
+            found = prices(log, first, until)
+            assert found[0][0] == first
+            assert [price for _, each in found for price in each] == [*range(first, until)]
+    with opened(tmp_path) as log:
+        assert log.last(KEY) == 9
+        assert [price for _, each in prices(log, 3, 9) for price in each] == [*range(3, 9)]
+
+
+def test_a_frame_has_trades_of_one_session_one_date_and_one_file(opened: Opened, tmp_path: Path) -> None:
+    """Frames may begin anywhere, but begin after another entry, a new session or date, and a cut."""
+    with opened(tmp_path) as log:
+        log.append_trades(KEY, 0, DAY, 1, trades(0, 1), continues=True)
+        log.append_trades(KEY, 1, DAY, 1, trades(1, 1), continues=False)
+        log.append_trades(KEY, 2, Day("2026-01-06", 2), 1, trades(2, 1), continues=True)
+        log.cut(KEY)
+        log.append_trades(KEY, 3, Day("2026-01-06", 2), 1, trades(3, 1), continues=True)
+        log.append(KEY, 4, 1, b"another entry")
+        log.append_trades(KEY, 5, Day("2026-01-06", 2), 1, trades(5, 1), continues=True)
+        assert [frame[0] for frame in frames(log)] == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_repeat_does_nothing_and_a_hole_or_an_overlap_is_refused(opened: Opened, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from outcry.cluster.nats.log import JetStreamLog
 from outcry.cluster.nats.thread import LinkThread
 from outcry.live.background_log import BackgroundLog
 from outcry.live.file_log import FileLog
-from outcry.live.model import TradeLog
+from outcry.live.trade_log import TradeLog
 
 KEY = "0/demo/ESZ2026"
 OTHER = "3/replay/6EZ2026"

@@ -21,7 +21,6 @@ from tests.timeouts import within
 from outcry.app.installation import Installation
 from outcry.database.errors import StoreBusy
 from outcry.live import entries as log
-from outcry.live.model import Frame
 from outcry.market.alerts.machine import AlertType
 from outcry.trades.feed import CaughtUp, Ended, Gap, Heartbeat, Trades
 from outcry.trades.records import Quality
@@ -153,14 +152,10 @@ def test_a_session_that_was_opened_and_no_more_is_as_if_it_had_not_been(installa
     trade = Trades(rows((OPEN + 60 * MINUTE, 22_000)))
 
     async def before(harness: EngineHarness) -> None:
-        append = harness.log.append
+        def failing(*_: object, **__: object) -> None:
+            raise OSError("gone")
 
-        def failing(key: str, first: int, count: int, blob: bytes) -> None:
-            if isinstance(log.decode(Frame(first, count, blob)), log.TradeRows):
-                raise OSError("gone")
-            append(key, first, count, blob)
-
-        harness.log.append = failing  # type: ignore[method-assign]
+        harness.log.append_trades = failing  # type: ignore[method-assign]
         harness.engine.attach(0, ScriptFeed([[CAUGHT, trade]]))
         while not any(isinstance(entry, log.Opened) for entry in logged(harness)):
             await asyncio.sleep(0.001)

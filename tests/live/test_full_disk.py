@@ -14,8 +14,10 @@ from tests.live.engine_harness import ES, MINUTE, SECOND, EngineHarness, ScriptF
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
 from outcry.live.background_log import BackgroundLog
+from outcry.live.entries import Began, TradeRows, decode
 from outcry.live.file_log import FileLog
 from outcry.live.model import Frame
+from outcry.live.pending_writes import TradeBatch
 from outcry.market.alerts.machine import AlertType
 from outcry.trades.feed import CaughtUp, Event, Heartbeat, Trades
 from outcry.trades.records import Quality
@@ -45,7 +47,7 @@ class Disk(FileLog):
         self.waiting = threading.Event()
         self.refuses = 0
 
-    def append_all(self, key: str, frames: Sequence[Frame]) -> None:
+    def append_all(self, key: str, frames: Sequence[Frame | TradeBatch]) -> None:
         if not self.thawed.is_set():
             self.waiting.set()
             assert self.thawed.wait(PATIENCE_S), "nobody thawed the disk: the event loop waits for it"
@@ -91,15 +93,30 @@ def reason(harness: EngineHarness) -> str:
     return harness.channel().availability.reason
 
 
-def entries(log: BackgroundLog) -> list[tuple[int, int, bytes]]:
+def frames(log: BackgroundLog) -> list[tuple[int, int, bytes]]:
     return [(frame.first, frame.count, frame.blob) for frame in log.read(KEY, 0)]
 
 
-def whole(harness: EngineHarness) -> tuple[int, list[tuple[int, int, bytes]], list[str]]:
-    """Lots of the session, the newest entries of the log (the day before may be dropped or not), and alerts' keys."""
+def newest_entries(log: BackgroundLog) -> list[object]:
+    """The entries of the newest file, trades one by one, because batches depend on when the log was written."""
+    found: list[object] = []
+    for frame in log.read(KEY, 0):
+        entry = decode(frame)
+        if isinstance(entry, Began):
+            found.clear()
+        found += entry.rows.tolist() if isinstance(entry, TradeRows) else [entry]
+    return found
+
+
+def whole(harness: EngineHarness) -> tuple[int, list[object], list[str]]:
+    """Lots of the session, the log's entries of its trade date (the day before may be dropped), and alerts' keys."""
     found = harness.channel().view()
     assert found is not None
-    return sum(found.ladder.volume), entries(harness.log)[-14:], [row.key for row in harness.live.alerts([0])]
+    return (
+        sum(found.ladder.volume),
+        newest_entries(harness.log),
+        [row.key for row in harness.live.alerts([0])],
+    )
 
 
 async def follow(harness: EngineHarness, script: Sequence[Event | Exception | float]) -> Gated:
@@ -120,8 +137,8 @@ def second_house(tmp_path: Path) -> Iterator[Installation]:
         yield opened
 
 
-def undisturbed(installation: Installation) -> tuple[int, list[tuple[int, int, bytes]], list[str]]:
-    async def work(harness: EngineHarness) -> tuple[int, list[tuple[int, int, bytes]], list[str]]:
+def undisturbed(installation: Installation) -> tuple[int, list[object], list[str]]:
+    async def work(harness: EngineHarness) -> tuple[int, list[object], list[str]]:
         await follow(harness, [CAUGHT, *DAY, Heartbeat(CLOSE + 6 * MINUTE), *HOUR, BREAK, AFTER, 1e9])
         await reached(harness, NEXT + 62 * MINUTE)
         await harness.engine.drained()
@@ -140,7 +157,7 @@ def test_a_disk_that_hangs_or_refuses_delays_answers_and_then_nothing_is_missing
     disk, clock = Disk(tmp_path / "log"), Seconds()
     log = BackgroundLog(disk, now_s=clock)
 
-    async def work(harness: EngineHarness) -> tuple[int, list[tuple[int, int, bytes]], list[str]]:
+    async def work(harness: EngineHarness) -> tuple[int, list[object], list[str]]:
         feed = await follow(
             harness, [CAUGHT, *DAY, Heartbeat(CLOSE + 6 * MINUTE), *HOUR, GATE, BREAK, AFTER, 1e9]
         )
@@ -188,7 +205,7 @@ def test_what_was_logged_while_the_disk_hung_survives_the_process(
         log.append(KEY, 1, 2, b"b")
         log.cut(KEY)
         log.append(KEY, 3, 1, b"c")
-        assert entries(log) == [(0, 1, b"a"), (1, 2, b"b"), (3, 1, b"c")]
+        assert frames(log) == [(0, 1, b"a"), (1, 2, b"b"), (3, 1, b"c")]
         threading.Timer(0.05, disk.thawed.set).start()
     with FileLog(tmp_path / "log").exclusively():
         pass
@@ -224,4 +241,4 @@ def test_memory_for_what_waits_is_bounded(tmp_path: Path) -> None:
 def _reopened(folder: Path) -> list[tuple[int, int, bytes]]:
     log = BackgroundLog(FileLog(folder / "log"))
     with log.exclusively():
-        return entries(log)
+        return frames(log)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from outcry.agent.spool_state import SpoolState
 from outcry.agent.spooled_queue import SpooledQueue
-from outcry.live.model import StreamKey, TradeLog
+from outcry.live.model import StreamKey
+from outcry.live.trade_log import TradeLog
 from outcry.market.instruments import Universe, UnknownName
 from outcry.trades.feed import FeedCaps
 

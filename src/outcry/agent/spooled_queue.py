@@ -17,7 +17,7 @@ from outcry.agent.feed_position import FeedPosition
 from outcry.agent.pusher import batch_of, time_of, weight_of
 from outcry.agent.spool_state import SpoolState, replacement_events
 from outcry.client.errors import Unreachable
-from outcry.live.model import TradeLog
+from outcry.live.trade_log import TradeLog
 from outcry.market.instruments import Contract
 from outcry.trades.feed import CaughtUp, Event, FeedCaps, Heartbeat, Trades
 from outcry.trades.push_format import RECENT_NS, Again, Push, read_event, write_event

@@ -11,10 +11,11 @@ from outcry.base.log_events import LogEvent
 from outcry.database.disk import bytes_in
 from outcry.live.archive import Archive
 from outcry.live.engine import Engine, Market, Stores
-from outcry.live.model import FanOut, Snapshots, TradeLog
+from outcry.live.model import FanOut, Snapshots
 from outcry.live.quotas import Limits, Quotas
 from outcry.live.registry import Registry
 from outcry.live.service import LiveService
+from outcry.live.trade_log import TradeLog
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import Feed
 

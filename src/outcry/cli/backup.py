@@ -21,7 +21,7 @@ from outcry.app.secret import SECRET_FILE
 from outcry.app.settings import Settings, read_settings
 from outcry.app.vault import VAULT_FILE
 from outcry.database.database import DATABASE_FILE
-from outcry.live.log_files import log_files
+from outcry.live.log_files import paths_of
 from outcry.live.log_segments import NoFrame, next_frame, open_segment, walk
 
 #: Maximum attempts. The copy is repeated if a running service replaces files meanwhile.
@@ -109,7 +109,7 @@ def _copied(settings: Settings, folder: Path) -> Iterator[str]:
     missing_logs: list[Path] = []
     with tempfile.TemporaryDirectory(prefix="outcry-") as spare, readable(source, Path(spare)) as uri:
         for _ in range(_TRIES):
-            logs, before = _log_files(source), missing
+            logs, before = _paths_of(source), missing
             _copy_database(uri, folder / DATABASE_FILE)
             missing = list(_copy_tape(source, folder))
             missing_logs = [path for path in logs if not _copy_log(path, folder / path.relative_to(source))]
@@ -177,7 +177,7 @@ def _damaged(source: Path, folder: Path) -> Iterator[str]:
     )
 
 
-def _log_files(source: Path) -> list[Path]:
+def _paths_of(source: Path) -> list[Path]:
     return sorted((source / LOG_FOLDER).glob("*/*/*/*.log"))
 
 
@@ -203,12 +203,12 @@ def _copy_log(path: Path, target: Path) -> bool:
 
 
 def _newest(folder: Path) -> Path:
-    return log_files(folder)[-1]
+    return paths_of(folder)[-1]
 
 
 def _copy_newer_logs(source: Path, folder: Path) -> None:
     """Copy log files that were created or grew during the copy."""
-    for path in _log_files(source):
+    for path in _paths_of(source):
         target = folder / path.relative_to(source)
         if not target.exists() or target.stat().st_size < path.stat().st_size:
             _copy_log(path, target)

@@ -13,8 +13,9 @@ from outcry.base.log_events import LogEvent
 from outcry.base.tasks import BackgroundTasks
 from outcry.cluster.state_publisher import StatePublisher
 from outcry.live.engine import Engine
-from outcry.live.model import StreamKey, TradeLog
+from outcry.live.model import StreamKey
 from outcry.live.partitions import Partitions, partition_of_stream
+from outcry.live.trade_log import TradeLog
 
 _SETTLED_S = 1.0
 #: Serves a partition's calls until the block ends.

@@ -22,10 +22,11 @@ from outcry.cluster.nats.latest import JetStreamLatest
 from outcry.cluster.wire_state import ALIVE, ProcessHeartbeat, state_of
 from outcry.database.errors import StoreBusy
 from outcry.live import entries
-from outcry.live.model import LogTakenOver, StreamKey, TradeLog
+from outcry.live.model import LogTakenOver, StreamKey
 from outcry.live.partitions import partition_of_stream
 from outcry.live.registry import Channel, Registry
 from outcry.live.runner import Runner
+from outcry.live.trade_log import TradeLog
 from outcry.market.units import NANOS_PER_SECOND
 
 #: The name of the notification that alerts were recorded.

@@ -11,9 +11,10 @@ from typing import NamedTuple
 from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, Report
 from outcry.live.database_calls import RETRY_S, DatabaseCalls
-from outcry.live.model import AlertRow, FanOut, LogTakenOver, TradeLog
+from outcry.live.model import AlertRow, FanOut, LogTakenOver
 from outcry.live.registry import Registry
 from outcry.live.store import LiveStore
+from outcry.live.trade_log import TradeLog
 
 #: Alerts of earlier processes that are loaded into the registry.
 ALERTS_SHOWN = 10_000

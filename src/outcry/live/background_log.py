@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from time import monotonic
 
 from outcry.database.errors import StoreBusy
+from outcry.live.entries import Day
 from outcry.live.file_log import FileLog
 from outcry.live.log_checks import check_repeat
-from outcry.live.log_writer import FRAME_BYTES, LogWriter
+from outcry.live.log_writer import LogWriter
 from outcry.live.model import Frame
 from outcry.live.partitions import partition_of_stream
-from outcry.live.pending_writes import PendingWrites
+from outcry.live.pending_writes import FRAME_BYTES, PendingWrites, size_of_trades
 
 #: Limit of unwritten bytes, over all streams.
 MOST_UNWRITTEN_BYTES = 64 << 20
@@ -76,12 +77,27 @@ class BackgroundLog:
             if first != stream.last:
                 check_repeat(key, stream.last, first, count)
                 return
-            if self._writer.unwritten_bytes + size > self._most_bytes:
-                why = self._writer.trouble
-                raise OSError(errno.ENOBUFS, f"the log cannot be written ({why}), and no more fits in memory")
+            self._check_room(size)
             stream.pending.append(Frame(first, count, blob))
             stream.last += count
             self._writer.begin(stream, size)
+
+    def append_trades(
+        self, key: str, first: int, day: Day, count: int, data: bytes, *, continues: bool
+    ) -> None:
+        """Queue trades for writing, several calls in one frame. See `TradeLog.append_trades`."""
+        stream = self._streams.get(key) or self._found(key)
+        with self._turn:
+            if first != stream.last:
+                check_repeat(key, stream.last, first, count)
+                return
+            self._check_room(size_of_trades(data))
+            self._writer.begin(stream, stream.add_trades(day, count, data, continues=continues))
+
+    def _check_room(self, size: int) -> None:
+        if self._writer.unwritten_bytes + size > self._most_bytes:
+            why = self._writer.trouble
+            raise OSError(errno.ENOBUFS, f"the log cannot be written ({why}), and no more fits in memory")
 
     def pending_write(self, key: str) -> Awaitable[None] | None:
         """Return an awaitable for when everything appended is written to files; None if it is already.
@@ -143,7 +159,7 @@ class BackgroundLog:
         """
         stream = self._found(key)
         with self._turn:
-            own = [*stream.flying, *stream.pending]
+            own = stream.frames()
             until = stream.kept_to
         return self._frames(self._files.read(key, first), until, first, own)
 

@@ -23,7 +23,7 @@ from outcry.live.history_start import begin_ns
 from outcry.live.intake import IntakeCounts
 from outcry.live.live_feeds import LiveFeeds
 from outcry.live.live_stream import StreamServices
-from outcry.live.model import LogTakenOver, Snapshots, StreamKey, TradeLog
+from outcry.live.model import LogTakenOver, Snapshots, StreamKey
 from outcry.live.recovery import Recovery
 from outcry.live.registry import Registry
 from outcry.live.runner import Runner
@@ -33,6 +33,7 @@ from outcry.live.snapshot_writer import SYNC_S, SnapshotWriter
 from outcry.live.store import LiveStore
 from outcry.live.stream_status import StreamProgress, StreamStatus, status_of
 from outcry.live.stream_watch import TICK_S, StreamWatch
+from outcry.live.trade_log import TradeLog
 from outcry.market.calendar import Calendar, Session
 from outcry.market.instruments import Contract, Universe
 from outcry.market.opening import Opening

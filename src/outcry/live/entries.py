@@ -4,7 +4,7 @@ An entry contains everything that applying it needs, so recovery depends on no o
 entry, so positions and results do not depend on batching.
 """
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Literal
 
 import msgspec
@@ -208,6 +208,28 @@ def opening_of(entry: Opened) -> Opening:
         return Opening.load(entry.opening)
     except (ValueError, KeyError, TypeError) as problem:
         raise LogDamaged(f"an opening in the log cannot be read: {problem}") from problem
+
+
+def part(frame: Frame, first: int, until: int) -> tuple[int, LogEntry]:
+    """Decode the entry in a frame, and return its position with it; leave out trades outside `[first, until)`.
+
+    A log may combine trades of several appends in a frame, so a position can lie within it. Raises `LogDamaged`.
+    """
+    entry = decode(frame)
+    if isinstance(entry, TradeRows) and (frame.first < first or frame.first + frame.count > until):
+        begin, end = max(0, first - frame.first), until - frame.first
+        size = LIVE_TRADE.itemsize
+        return frame.first + begin, TradeRows(entry.day, entry.data[begin * size : end * size])
+    return frame.first, entry
+
+
+def entries_between(frames: Iterable[Frame], first: int, until: int) -> Iterator[tuple[int, LogEntry]]:
+    """Yield the entries of frames from position `first` up to `until`, each with its position."""
+    for frame in frames:
+        if frame.first >= until:
+            return
+        if frame.first + frame.count > first:
+            yield part(frame, first, until)
 
 
 def of_days(entries: Sequence[LogEntry], days: Set[Day]) -> Sequence[LogEntry]:

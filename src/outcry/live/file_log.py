@@ -6,7 +6,6 @@ can end with an incomplete frame, because the file before it is synced to disk f
 """
 
 import errno
-import fcntl
 import os
 import threading
 from bisect import bisect_right
@@ -15,12 +14,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from outcry.base.quarantine import unused_name
+from outcry.live.entries import Day
 from outcry.live.log_checks import check_key, check_repeat
-from outcry.live.log_files import OpenFiles, StreamFiles, log_files, stream_names, sync_and_close, sync_folder
+from outcry.live.log_files import OpenFiles, StreamFiles, locked, names_in, paths_of, sync_folder, sync_handle
 from outcry.live.log_salvage import salvaged
 from outcry.live.log_segments import NoFrame, damaged, encode, mend, open_segment, walk
-from outcry.live.model import Frame, LogInUse
+from outcry.live.model import Frame
 from outcry.live.partitions import partition_of_stream
+from outcry.live.pending_writes import TradeBatch
 
 SEGMENT_BYTES = 64 << 20
 
@@ -50,14 +51,7 @@ class FileLog:
     @contextmanager
     def exclusively(self) -> Generator[None]:
         """Lock the log against other processes; sync and close it at the end. Raises `LogInUse`, `OSError`."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / ".lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as problem:
-                raise LogInUse(
-                    f"another process writes to the log {self._folder}: is Outcry running already?"
-                ) from problem
+        with locked(self._folder):
             self._held = True
             try:
                 yield
@@ -73,7 +67,7 @@ class FileLog:
     def keys(self, partitions: Collection[int] | None = None) -> Sequence[str]:
         """Return the names of streams with entries (`StreamKey.text`), in `partitions` or in all."""
         with self._turn:
-            found = stream_names(self._folder)
+            found = names_in(self._folder)
         return [key for key in found if partitions is None or partition_of_stream(key) in partitions]
 
     def last(self, key: str) -> int:
@@ -84,7 +78,13 @@ class FileLog:
         """Append entries at position `first` to a stream's newest file."""
         self.append_all(key, [Frame(first, count, blob)])
 
-    def append_all(self, key: str, frames: Sequence[Frame]) -> None:
+    def append_trades(
+        self, key: str, first: int, day: Day, count: int, data: bytes, *, continues: bool
+    ) -> None:
+        """Append trades as a frame of their own."""
+        self.append_all(key, [TradeBatch(first, day, count, data)])
+
+    def append_all(self, key: str, frames: Sequence[Frame | TradeBatch]) -> None:
         """Append consecutive frames with one write: all of them are added, or none."""
         with self._turn:
             stream = self._streams.get(key) or self._stream(key)
@@ -148,7 +148,7 @@ class FileLog:
             self._forget(key)
             self._unsynced.discard(key)
             folder = self._folder / key
-            for path in log_files(folder):
+            for path in paths_of(folder):
                 path.unlink()
             with suppress(OSError):  # it does not exist, or contains other files
                 folder.rmdir()
@@ -172,7 +172,7 @@ class FileLog:
             self._check(key)
             self._forget(key)
             self._unsynced.discard(key)
-            for path in log_files(self._folder / key):
+            for path in paths_of(self._folder / key):
                 path.rename(unused_name(path, "damaged"))
 
     def sync(self) -> None:
@@ -186,7 +186,7 @@ class FileLog:
                 handle = os.dup(self._open.handle(self._stream(key)))
                 self._unsynced.discard(key)  # entries appended from now on belong to the next sync
             try:
-                sync_and_close(handle)  # without the lock, so that others can append meanwhile
+                sync_handle(handle)  # without the lock, so that others can append meanwhile
             except OSError:
                 self._unsynced.add(key)
                 raise

@@ -19,9 +19,10 @@ from outcry.live.health import MAX_DRIFT_NS, Health, Phase, Sign
 from outcry.live.history_start import Openings
 from outcry.live.intake import TradingPeriod
 from outcry.live.logged import LoggedStream
-from outcry.live.model import AlertRow, StreamKey, TradeLog
+from outcry.live.model import AlertRow, StreamKey
 from outcry.live.registry import Availability, Channel, Registry
 from outcry.live.stream import SessionAlert
+from outcry.live.trade_log import TradeLog
 from outcry.market.alerts.machine import Fired
 from outcry.market.calendar import Calendar, Session, SessionKind
 from outcry.market.opening import Opening

@@ -1,15 +1,32 @@
 """The files of a stream's log, and those that are open for appending."""
 
+import fcntl
 import os
 import re
 import resource
 from collections import OrderedDict
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from outcry.live.log_checks import is_key
+from outcry.live.model import LogInUse
 
 _NAME = re.compile(r"([0-9]{20})\.log", re.ASCII)
+
+
+@contextmanager
+def locked(folder: Path) -> Generator[None]:
+    """Lock a log's folder against other processes, and create it if necessary. Raises `LogInUse`, `OSError`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as problem:
+            raise LogInUse(
+                f"another process writes to the log {folder}: is Outcry running already?"
+            ) from problem
+        yield
 
 
 class StreamFiles:
@@ -68,12 +85,12 @@ def file_starts(folder: Path) -> list[int]:
     return sorted(int(name[1]) for name in found if name is not None)
 
 
-def log_files(folder: Path) -> list[Path]:
+def paths_of(folder: Path) -> list[Path]:
     """Return the files of a stream, oldest first."""
     return [_path(folder, start) for start in file_starts(folder)]
 
 
-def stream_names(folder: Path) -> list[str]:
+def names_in(folder: Path) -> list[str]:
     """Return the names (`StreamKey.text`) of the streams in a log's folder that have entries."""
     names = ["/".join(path.parts[-3:]) for path in folder.glob("*/*/*/")]
     return [name for name in sorted(names) if is_key(name) and _holds_any(folder / name)]
@@ -88,7 +105,7 @@ def _holds_any(folder: Path) -> bool:
     return bool(starts) and (starts[-1] > 0 or _path(folder, starts[-1]).stat().st_size > 0)
 
 
-def sync_and_close(handle: int) -> None:
+def sync_handle(handle: int) -> None:
     """Sync a file or a folder to disk, and close it."""
     try:
         os.fsync(handle)
@@ -99,4 +116,4 @@ def sync_and_close(handle: int) -> None:
 def sync_folder(folder: Path) -> None:
     """Sync the names of a folder's files to disk, unless it was removed."""
     with suppress(FileNotFoundError):
-        sync_and_close(os.open(folder, os.O_RDONLY))
+        sync_handle(os.open(folder, os.O_RDONLY))

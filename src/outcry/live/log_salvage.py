@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outcry.base.quarantine import unused_name
-from outcry.live.log_files import file_starts, log_files
+from outcry.live.log_files import file_starts, paths_of
 from outcry.live.log_segments import Run, encode, runs
 
 _COPIED = 1 << 20
@@ -30,7 +30,7 @@ def salvaged(folder: Path, position: int, lost: Callable[[int], bytes]) -> list[
     position: of the snapshot that the stream continues from, 0 without one. lost: makes the blob of a frame for a
     number of lost entries.
     """
-    files = list(zip(log_files(folder), file_starts(folder), strict=True))
+    files = list(zip(paths_of(folder), file_starts(folder), strict=True))
     pieces = list(
         _pieces([(path, run) for path, first in files for run in runs(path, first)], files, position)
     )

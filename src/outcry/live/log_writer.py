@@ -4,10 +4,8 @@ import threading
 from collections.abc import Callable
 
 from outcry.live.file_log import FileLog
-from outcry.live.pending_writes import PendingWrites, wake
+from outcry.live.pending_writes import PendingWrites, size_of, wake
 
-#: Size of a frame without its blob, in memory and on disk.
-FRAME_BYTES = 20
 #: Approximate size of a write.
 _BATCH_BYTES = 1 << 20
 #: Pause before a failed write is repeated.
@@ -85,7 +83,7 @@ class LogWriter:
                 if stream.flying:
                     self._files.append_all(stream.key, stream.flying)
                 with self.turn:
-                    self.unwritten_bytes -= sum(len(frame.blob) + FRAME_BYTES for frame in stream.flying)
+                    self.unwritten_bytes -= sum(map(size_of, stream.flying))
                     stream.flying, stream.since_s = [], self._now_s()
                     done = stream.reached()
                     self.turn.notify_all()
@@ -113,7 +111,7 @@ class LogWriter:
             for frame in stream.pending:
                 if number and (size > _BATCH_BYTES or frame.first in stream.cuts):
                     break
-                size += len(frame.blob) + FRAME_BYTES
+                size += size_of(frame)
                 number += 1
             stream.flying, stream.pending = stream.pending[:number], stream.pending[number:]
             if not number and not stream.cuts:

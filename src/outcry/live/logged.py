@@ -12,10 +12,11 @@ from itertools import islice
 
 from outcry.live import entries
 from outcry.live.columns import Columns
-from outcry.live.model import Frame, LogTakenOver, TradeLog
+from outcry.live.model import Frame, LogTakenOver
 from outcry.live.stream import Outcome, SessionAlert, Stream
 from outcry.live.stream_snapshot import sealed
-from outcry.market.live_session import Capture, LiveView
+from outcry.live.trade_log import TradeLog
+from outcry.market.live_session import Capture, LiveSession, LiveView
 from outcry.trades.records import Rows
 
 #: Frames read from the log at a time during recovery.
@@ -37,6 +38,8 @@ class LoggedStream(Stream):
         self.inconsistent = False
         #: The position at which the history was read in advance, and the entries before it with their positions.
         self._past: tuple[int, list[tuple[int, entries.LogEntry]]] | None = None
+        #: The session of the trades that were logged last.
+        self._logged_session: LiveSession | None = None
         #: Another process, or another object of this process, has acquired the stream: refuse every further entry.
         self.closed = False
 
@@ -91,11 +94,17 @@ class LoggedStream(Stream):
         """
         if not self.days or self.days[-1][0] is not day:
             self._begin_day(day)
-        entry = entries.TradeRows(day, rows.tobytes())
-        self._append(len(rows), entries.encode(entry))
-        self.inconsistent = True
+        self._check()
+        session, count = self.session_at(columns.at_ns[0]), len(columns.at_ns)
+        continues = session is self._logged_session and columns.at_ns[0] >= self.latest_ns
+        try:
+            self._log.append_trades(self.name, self.position, day, count, rows.tobytes(), continues=continues)
+        except LogTakenOver:
+            self.closed = True
+            raise
+        self.inconsistent, self._logged_session = True, session
         with self._lock:
-            fired = self.trades(day, rows, columns)
+            fired = self.trades(day, rows, columns, session)
         self.inconsistent, self._past = False, None
         return fired
 
@@ -119,7 +128,7 @@ class LoggedStream(Stream):
         frames = iter(self._log.read(self.name, self.position))
         while batch := await loop.run_in_executor(thread, lambda: list(islice(frames, _FRAMES_AHEAD))):
             for frame in batch:
-                if frame.first >= self.position:
+                if frame.first + frame.count > self.position:
                     if self.amended:
                         await self.load_history()
                     if (outcome := self._reapply(frame)) is not None:
@@ -131,11 +140,11 @@ class LoggedStream(Stream):
 
         Return None if that is impossible, because it needs an entry that was dropped.
         """
-        entry = entries.decode(frame)
-        if self.position != frame.first:  # earlier entries were dropped with their trade date
+        first, entry = entries.part(frame, self.position, frame.first + frame.count)
+        if self.position != first:  # earlier entries were dropped with their trade date
             if not isinstance(entry, entries.Began | entries.Opened):
                 return None
-            self.position = frame.first
+            self.position = first
             # The dropped days had completed, so the stream had caught up. Without a snapshot there is no other record
             # of it.
             self.warm = True
@@ -157,19 +166,15 @@ class LoggedStream(Stream):
             self._past = await asyncio.to_thread(self._read_past, self.folded_from, self.position)
 
     def _read_past(self, first: int, position: int) -> tuple[int, list[tuple[int, entries.LogEntry]]]:
-        frames = (frame for frame in self._log.read(self.name, first) if frame.first < position)
-        return position, [(frame.first, entries.decode(frame)) for frame in frames]
+        return position, list(entries.entries_between(self._log.read(self.name, first), first, position))
 
     def _read_history(self, first: int) -> Iterator[entries.LogEntry]:
         """Yield the entries from one that begins at `first` on, up to the current position."""
         if self._past is not None and self.history_loaded:
             yield from (entry for at, entry in self._past[1] if at >= first)
             return
-        for frame in self._log.read(self.name, first):
-            if frame.first >= self.position:
-                return
-            if frame.first >= first:
-                yield entries.decode(frame)
+        for _, entry in entries.entries_between(self._log.read(self.name, first), first, self.position):
+            yield entry
 
     def capture(self) -> Capture | None:
         """Capture the current session for a view that is computed later. Safe from any thread."""

@@ -3,12 +3,43 @@
 import asyncio
 from collections.abc import Sequence
 
+from outcry.live.entries import Day, TradeRows, encode
 from outcry.live.model import Frame
 
+#: Size of a frame without its blob, in memory and on disk.
+FRAME_BYTES = 20
+#: Size of an entry of trades without its rows, at most.
+_HEAD_BYTES = 80
+#: A batch of trades does not grow beyond this.
+_BATCH_BYTES = 1 << 18
 #: A log that accepts nothing for this long is stalled; its streams stop answering live.
 STALL_S = 2.0
 
 Waiter = tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]
+
+
+class TradeBatch:
+    """Trades of one session and trade date that are queued to become one frame, with the fields of a `Frame`.
+
+    It grows until it is written, so that a feed of single trades costs one write for many of them.
+    """
+
+    __slots__ = ("_parts", "count", "day", "first", "size")
+
+    def __init__(self, first: int, day: Day, count: int, data: bytes) -> None:
+        self.first, self.day, self.count, self._parts = first, day, count, [data]
+        self.size = size_of_trades(data)
+
+    def add(self, count: int, data: bytes) -> None:
+        """Add rows, `LIVE_TRADE` as bytes."""
+        self._parts.append(data)
+        self.count += count
+        self.size += len(data)
+
+    @property
+    def blob(self) -> bytes:
+        """The encoded entry."""
+        return encode(TradeRows(self.day, b"".join(self._parts)))
 
 
 class PendingWrites:
@@ -24,8 +55,8 @@ class PendingWrites:
     def __init__(self, key: str) -> None:
         self.key = key
         self.last = 0
-        self.pending: list[Frame] = []
-        self.flying: list[Frame] = []
+        self.pending: list[Frame | TradeBatch] = []
+        self.flying: list[Frame | TradeBatch] = []
         self.cuts: set[int] = set()
         self.waiting: list[Waiter] = []
         self.writing = False
@@ -36,6 +67,24 @@ class PendingWrites:
         """The position up to which everything is written."""
         waits = self.flying or self.pending
         return waits[0].first if waits else self.last
+
+    def add_trades(self, day: Day, count: int, data: bytes, *, continues: bool) -> int:
+        """Queue trades, in the newest queued batch if they continue its session; return the bytes that this adds."""
+        newest = self.pending[-1] if self.pending else None
+        position, self.last = self.last, self.last + count
+        if (
+            continues and isinstance(newest, TradeBatch) and newest.day == day
+            and newest.size + len(data) <= _BATCH_BYTES and position not in self.cuts
+        ):  # fmt: skip
+            newest.add(count, data)
+            return len(data)
+        batch = TradeBatch(position, day, count, data)
+        self.pending.append(batch)
+        return batch.size
+
+    def frames(self) -> list[Frame]:
+        """Return a copy of everything queued."""
+        return [Frame(one.first, one.count, one.blob) for one in (*self.flying, *self.pending)]
 
     def stalled(self, now_s: float) -> bool:
         """Whether entries have waited for `STALL_S` without any being written."""
@@ -54,6 +103,16 @@ class PendingWrites:
         done = [waiter for waiter in self.waiting if waiter[0] <= kept]
         self.waiting = [waiter for waiter in self.waiting if waiter[0] > kept]
         return done
+
+
+def size_of(frame: Frame | TradeBatch) -> int:
+    """Return the size of a queued frame in bytes, for trades at most."""
+    return frame.size if isinstance(frame, TradeBatch) else len(frame.blob) + FRAME_BYTES
+
+
+def size_of_trades(data: bytes) -> int:
+    """Return the size of trades as a frame of their own, in bytes, at most. data: `LIVE_TRADE` rows."""
+    return len(data) + _HEAD_BYTES + FRAME_BYTES
 
 
 def wake(waiting: Sequence[Waiter], problem: Exception | None) -> None:

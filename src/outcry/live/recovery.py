@@ -16,10 +16,11 @@ from outcry.live import entries as log
 from outcry.live.amendments import amended_rows
 from outcry.live.database_calls import DatabaseCalls
 from outcry.live.live_stream import StreamServices
-from outcry.live.model import LogDamaged, LogTakenOver, Snapshots, StreamKey, TradeLog
+from outcry.live.model import LogDamaged, LogTakenOver, Snapshots, StreamKey
 from outcry.live.runner import Runner
 from outcry.live.store import LiveStore
 from outcry.live.stream_snapshot import SnapshotDamaged, plays_back, unsealed
+from outcry.live.trade_log import TradeLog
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Universe
 from outcry.trades.contract_lifetime import lifetime_ns
@@ -108,8 +109,8 @@ class Recovery:
         first, position, stream = runner.stream.needed_from, runner.stream.position, runner.stream
 
         def work() -> list[tuple[int, int]]:
-            frames = (frame for frame in self._log.read(runner.name, first) if frame.first < position)
-            return log.lost_spans((log.decode(frame) for frame in frames), stream.covered_ns, stream.time_ns)
+            entries = log.entries_between(self._log.read(runner.name, first), first, position)
+            return log.lost_spans((entry for _, entry in entries), stream.covered_ns, stream.time_ns)
 
         for from_ns, to_ns in await self.patiently(work):
             runner.log(log.Hole(from_ns, to_ns, "its log was damaged"))
@@ -184,9 +185,8 @@ class Recovery:
         first, position, days = stream.needed_from, stream.position, {day for day, _ in stream.days}
 
         def work() -> tuple[int, ...]:
-            frames = self._log.read(runner.name, first)
-            entries = [log.decode(frame) for frame in frames if frame.first < position]
-            settled = amended_rows(log.of_days(entries, days))
+            entries = log.entries_between(self._log.read(runner.name, first), first, position)
+            settled = amended_rows(log.of_days([entry for _, entry in entries], days))
             bars = [one for one in settled if isinstance(one, log.BarRows) and one.quality is Quality.BARS_1M]
             return tuple(sorted({start for one in bars for start in one.rows["ts_event"].tolist()}))
 

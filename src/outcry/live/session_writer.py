@@ -13,7 +13,8 @@ from outcry.live import entries as log
 from outcry.live.archive import Archive
 from outcry.live.database_calls import RETRY_S
 from outcry.live.live_stream import LiveStream
-from outcry.live.model import LogTakenOver, TradeLog
+from outcry.live.model import LogTakenOver
+from outcry.live.trade_log import TradeLog
 from outcry.recordings.file_model import FileRefused
 from outcry.recordings.tape import TapeDamaged
 from outcry.recordings.tape_changes import TapeInUse
@@ -44,9 +45,8 @@ class SessionWriter:
         await live.stream.persisted()
 
         def work() -> None:
-            frames = self._log.read(live.name, 0)
-            entries = [log.decode(frame) for frame in frames if frame.first < position]
-            of_days = log.of_days(entries, days)
+            entries = log.entries_between(self._log.read(live.name, 0), 0, position)
+            of_days = log.of_days([entry for _, entry in entries], days)
             self._archive.store(
                 live.key, of_days, covered, settled_ns, lambda: self._log.check_ownership(live.name)
             )

@@ -12,8 +12,9 @@ from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
 from outcry.live.alert_recorder import AlertRecorder, is_persisted
 from outcry.live.database_calls import DatabaseCalls
-from outcry.live.model import LogDamaged, Snapshots, TradeLog
+from outcry.live.model import LogDamaged, Snapshots
 from outcry.live.runner import Runner
+from outcry.live.trade_log import TradeLog
 
 T = TypeVar("T")
 

@@ -75,10 +75,12 @@ class Stream(StreamState):
 
     # -- entries
 
-    def trades(self, day: log.Day, rows: Rows, columns: Columns) -> Sequence[SessionAlert]:
-        """Apply trades of one session, in order, as the entry at `position`, and advance the position.
+    def trades(
+        self, day: log.Day, rows: Rows, columns: Columns, session: LiveSession | None
+    ) -> Sequence[SessionAlert]:
+        """Apply trades in order, as the entry at `position`, and advance the position; return the alerts they fired.
 
-        columns: the same rows as lists. Return the alerts that they fired.
+        columns: the same rows as lists. session: theirs; None if it ended long ago.
         """
         if self.amended:
             self._settle()
@@ -89,9 +91,8 @@ class Stream(StreamState):
             self.covered_ns = first_ns
         self.latest_ns, self.time_ns = max(self.latest_ns, newest_ns), max(self.time_ns, newest_ns)
         self._keep_recent(newest_ns, rows)
-        self.position += len(rows)
-        session = self._session_of(first_ns)
-        if session is None or self.degraded:  # ended long ago: the recording will have the trade
+        self.position += len(columns.at_ns)
+        if session is None or self.degraded:  # the recording will have the trades
             return ()
         fired = self._fold(session, columns)
         return [(session.opening, alert) for alert in fired] if fired and session.opening.front else ()
@@ -115,7 +116,8 @@ class Stream(StreamState):
         done = Outcome()
         if isinstance(entry, log.TradeRows):
             rows = entry.rows
-            done.fired += self.trades(entry.day, rows, columns_of(rows, self._tick_e9, self.lag_ns))
+            columns = columns_of(rows, self._tick_e9, self.lag_ns)
+            done.fired += self.trades(entry.day, rows, columns, self.session_at(columns.at_ns[0]))
             return done
         if not isinstance(entry, log.Amended | log.Replacement | log.BarRows):
             self._settle()
@@ -175,7 +177,8 @@ class Stream(StreamState):
         self.sessions.append(LiveSession(opening, silent=self._silent(opening)))
         self._opened_at.append(self.position)
 
-    def _session_of(self, at_ns: int) -> LiveSession | None:
+    def session_at(self, at_ns: int) -> LiveSession | None:
+        """Return the session at a time (ns UTC); None if it is not open, or ended long ago."""
         for session in reversed(self.sessions):
             if session.opening.open_ns <= at_ns < session.opening.close_ns:
                 return session
@@ -195,7 +198,7 @@ class Stream(StreamState):
         self.quality = max(self.quality, entry.quality, key=lambda quality: quality.rank)
         self.latest_ns = max(self.latest_ns, newest + entry.bar_ns)
         self.time_ns = max(self.time_ns, newest + entry.bar_ns)
-        session = self._session_of(start_ns)
+        session = self.session_at(start_ns)
         if session is None or self.degraded:
             return
         columns = [(rows[name] // self._tick_e9).tolist() for name in ("open", "high", "low", "close")]

@@ -20,14 +20,15 @@ from outcry.cluster.nats import blocking, log_format
 from outcry.cluster.nats.blocking import BlockingBus
 from outcry.cluster.nats.link import BusRefused
 from outcry.cluster.nats.log_reader import LogReader, place_of
-from outcry.cluster.nats.log_stream import LogStream, size_of
+from outcry.cluster.nats.log_stream import LogStream
 from outcry.cluster.nats.message_store import HEADERS_BYTES, MessageStore, WriteConflict
 from outcry.cluster.nats.thread import LinkThread
 from outcry.database.errors import StoreBusy
+from outcry.live.entries import Day
 from outcry.live.log_checks import check_repeat
 from outcry.live.model import Frame, LogTakenOver
 from outcry.live.partitions import partition_of_stream
-from outcry.live.pending_writes import wake
+from outcry.live.pending_writes import FRAME_BYTES, size_of, size_of_trades, wake
 
 STREAM = {"name": "LOG", "subjects": ["log.>"], "storage": "file", "allow_direct": True}
 #: Maximum bytes of unacknowledged entries in all streams together.
@@ -109,7 +110,7 @@ class JetStreamLog:
         """
         stream = self._found(key)
         with self._turn:
-            own, until, seq, void = [*stream.flying, *stream.pending], stream.last, stream.seq, stream.void
+            own, until, seq, void = stream.frames(), stream.last, stream.seq, stream.void
         if void:
             until, seq = self._bus(lambda: self._look(stream.subject))
         reading = LogReader(self._store, stream.subject, self._bus, self._thread.submit)
@@ -217,13 +218,10 @@ class JetStreamLog:
 
         JetStream acknowledges them later. Raises `OSError`, `LogTakenOver`, `ValueError`.
         """
-        try:
-            stream = self._found(key)
-        except StoreBusy as problem:
-            raise OSError(errno.EHOSTUNREACH, str(problem)) from problem
+        stream = self._appendable(key)
         if count > log_format.MOST_ENTRIES:
             raise ValueError(f"{key}: {count} entries are too many to be appended at once")
-        size = len(blob) + log_format.FRAME_BYTES
+        size = len(blob) + FRAME_BYTES
         with self._turn:
             if stream.void:
                 raise LogTakenOver(key)
@@ -231,14 +229,38 @@ class JetStreamLog:
                 check_repeat(key, stream.last, first, count)
                 return
             self._check_room(key, size)
-            self._pending_bytes += size
             stream.pending.append(Frame(first, count, blob))
             stream.last += count
-            if not stream.writing:
-                stream.writing, stream.since_s = True, monotonic()
-                self._ready.append(stream)
-                if len(self._ready) == 1:
-                    self._thread.loop.call_soon_threadsafe(self._begin)
+            self._queued(stream, size)
+
+    def append_trades(
+        self, key: str, first: int, day: Day, count: int, data: bytes, *, continues: bool
+    ) -> None:
+        """Queue trades for writing, several calls in one frame. See `TradeLog.append_trades`."""
+        stream = self._appendable(key)
+        with self._turn:
+            if stream.void:
+                raise LogTakenOver(key)
+            if first != stream.last:
+                check_repeat(key, stream.last, first, count)
+                return
+            self._check_room(key, size_of_trades(data))
+            self._queued(stream, stream.add_trades(day, count, data, continues=continues))
+
+    def _appendable(self, key: str) -> LogStream:
+        try:
+            return self._found(key)
+        except StoreBusy as problem:
+            raise OSError(errno.EHOSTUNREACH, str(problem)) from problem
+
+    def _queued(self, stream: LogStream, size: int) -> None:
+        """Write what a stream has just queued, `size` bytes."""
+        self._pending_bytes += size
+        if not stream.writing:
+            stream.writing, stream.since_s = True, monotonic()
+            self._ready.append(stream)
+            if len(self._ready) == 1:
+                self._thread.loop.call_soon_threadsafe(self._begin)
 
     def _check_room(self, key: str, size: int) -> None:
         most = self._thread.link.max_bytes - HEADERS_BYTES
@@ -311,7 +333,7 @@ class JetStreamLog:
         size = number = 0
         with self._turn:
             for frame in stream.pending:
-                size += len(frame.blob) + log_format.FRAME_BYTES
+                size += size_of(frame)
                 if number and (size > most or frame.first in stream.cuts):
                     break
                 number += 1
@@ -346,7 +368,7 @@ class JetStreamLog:
 
     def _acknowledge(self, stream: LogStream, seq: int) -> None:
         with self._turn:
-            self._pending_bytes -= size_of(stream.flying)
+            self._pending_bytes -= sum(map(size_of, stream.flying))
             stream.seq, stream.flying, stream.since_s = seq, [], monotonic()
             done = stream.reached()
             self._turn.notify_all()
@@ -355,7 +377,7 @@ class JetStreamLog:
     def _lose(self, stream: LogStream) -> None:
         """Discard the pending entries, because another process has written to the stream."""
         with self._turn:
-            self._pending_bytes -= size_of(stream.flying) + size_of(stream.pending)
+            self._pending_bytes -= sum(map(size_of, (*stream.flying, *stream.pending)))
             stream.flying, stream.pending, stream.writing, stream.void = [], [], False, True
             waiting, stream.waiting = stream.waiting, []
             self._turn.notify_all()

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator
 from outcry.live.log_checks import check_key
 from outcry.live.model import Frame, LogDamaged
 from outcry.live.partitions import partition_of_stream
+from outcry.live.pending_writes import TradeBatch
 
 _FORM = b"\1"
 _HEAD = struct.Struct("<QII")
-#: Bytes of a frame header.
-FRAME_BYTES = _HEAD.size
 MOST_ENTRIES = 2**32 - 1
 
 
@@ -29,7 +28,7 @@ def key_of(subject: str) -> str:
     return "/".join(subject.split(".")[2:]).replace("=", ".")
 
 
-def encode(frames: Iterable[Frame]) -> bytes:
+def encode(frames: Iterable[Frame | TradeBatch]) -> bytes:
     """Return frames as a message."""
     parts = [_FORM]
     for frame in frames:

@@ -1,9 +1,5 @@
 """The state of a stream in the trade log in JetStream."""
 
-from collections.abc import Sequence
-
-from outcry.cluster.nats import log_format
-from outcry.live.model import Frame
 from outcry.live.pending_writes import PendingWrites
 
 
@@ -21,8 +17,3 @@ class LogStream(PendingWrites):
         self.subject = subject
         self.seq = self.dropped = 0
         self.void = False
-
-
-def size_of(frames: Sequence[Frame]) -> int:
-    """Return the size of frames in a message, in bytes."""
-    return sum(len(frame.blob) + log_format.FRAME_BYTES for frame in frames)
