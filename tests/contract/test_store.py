@@ -5,13 +5,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, MetaData, inspect, select, text
 from tests.contract.databases import SCRIPTS, Place, upgrade
 
 from outcry.access.model import GrantEvent, GrantRow
@@ -362,6 +363,47 @@ def test_the_migrations_make_the_schema_of_the_code(store: SqlStore, place: Plac
     config = Config()
     config.set_main_option("script_location", str(SCRIPTS))
     assert ScriptDirectory.from_config(config).get_current_head() == migration.HEAD
+
+
+def test_a_database_created_at_once_is_what_the_migrations_make(empty_place: Place) -> None:
+    engine = empty_place.engine()
+    upgrade(engine, "head")
+    migrated = whole_schema(engine)
+    everything = MetaData()
+    everything.reflect(engine)
+    everything.drop_all(engine)
+    assert migration.migrate(engine)
+    created = whole_schema(engine)
+    assert created.keys() == migrated.keys() == {*metadata.tables, "alembic_version"}
+    for table in created:
+        assert created[table] == migrated[table], table
+
+
+def whole_schema(engine: Engine) -> dict[str, dict[str, Any]]:
+    """Return what a database says about each of its tables, in no order, and their rows."""
+    found, tables = inspect(engine), MetaData()
+    tables.reflect(engine)
+
+    def rows(of: Any) -> list[str]:
+        return sorted(str(sorted((name, _plain(value)) for name, value in one.items())) for one in of)
+
+    with engine.connect() as connection:
+        return {
+            name: {
+                "columns": rows(found.get_columns(name)),
+                "primary key": found.get_pk_constraint(name),
+                "unique": rows(found.get_unique_constraints(name)),
+                "foreign keys": rows(found.get_foreign_keys(name)),
+                "indexes": rows(found.get_indexes(name)),
+                "rows": rows(connection.execute(select(table)).mappings()),
+            }
+            for name, table in tables.tables.items()
+        }
+
+
+def _plain(value: Any) -> str:
+    """Return a value as text; SQLAlchemy's objects have no text of their own inside a mapping."""
+    return str({name: str(one) for name, one in value.items()} if isinstance(value, dict) else value)
 
 
 def test_keys_made_before_there_were_roles_go_on_reading(empty_place: Place) -> None:

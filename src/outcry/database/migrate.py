@@ -1,4 +1,4 @@
-"""Migrate a database to the schema of this version, with Alembic.
+"""Create a database with the schema of this version, or migrate an older one with Alembic.
 
 A database of a newer version is refused unchanged. If several processes start at once, one migrates and the others
 wait. A migration only adds, so that running processes of the previous version keep working during a rolling upgrade.
@@ -6,17 +6,31 @@ wait. A migration only adds, so that running processes of the previous version k
 
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import (
+    Connection,
+    Engine,
+    inspect,
+    text,
+)
 from sqlalchemy.exc import DBAPIError
 
+from outcry.database import schema
 from outcry.database.database import be_patient
 from outcry.database.errors import StoreBusy
 from outcry.database.lock_order import lock_migration
+from outcry.database.naming import metadata
 
 HEAD = "0010"
 _FOLDER = Path(__file__).parent / "migrations"
 #: Migrating a big table takes long, and other processes wait for it.
 _PATIENCE_S = 3600.0
+#: The table in which Alembic stores the migration that a database is at.
+_VERSION_TABLE = (
+    "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, "
+    "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+)
+#: By default, users see the operator's completed sessions a day after their close.
+_DAY_NS = 24 * 3600 * 1_000_000_000
 
 
 class SchemaTooNew(Exception):
@@ -48,29 +62,54 @@ def prepare(engine: Engine) -> None:
 
 
 def migrate(engine: Engine) -> bool:
-    """Apply missing migrations; return whether there were any. Raises `SchemaTooNew` and `NotUnicode`."""
+    """Create the tables of an empty database, or apply missing migrations; return whether there was anything to do.
+
+    Raises `SchemaTooNew` and `NotUnicode`.
+    """
     if current(engine) == HEAD:
         return False
-    from alembic import command  # noqa: PLC0415 - takes 0.2 s, which an up-to-date database need not pay
-    from alembic.config import Config  # noqa: PLC0415
-    from alembic.script import ScriptDirectory  # noqa: PLC0415
-
-    config = Config()
-    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     with engine.execution_options(sqlite_begin="BEGIN IMMEDIATE").connect() as connection, connection.begin():
         be_patient(connection, _PATIENCE_S)
         lock_migration(connection)
         _check_encoding(connection)
         at = _current(connection)  # another process may have migrated while this one waited
-        if at is not None and at not in known:
-            raise SchemaTooNew(
-                f"the database stands at migration {at}, which this Outcry does not know: use a newer one"
-            )
-        if at != HEAD:
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+        if at is None:
+            _create(connection)
+        elif at != HEAD:
+            _upgrade(connection, at)
     return at != HEAD
+
+
+def _create(connection: Connection) -> None:
+    """Create all tables at once, with the rows that the migrations would insert. A test compares both."""
+    metadata.create_all(connection, checkfirst=False)
+    connection.execute(schema.revision.insert().values(n=1))
+    first_grant = {
+        "grantee": "everyone",
+        "scope": "completed",
+        "roots": "",
+        "embargo_ns": _DAY_NS,
+        "created_ns": 0,
+    }
+    connection.execute(schema.grants.insert().values(first_grant))
+    connection.execute(text(_VERSION_TABLE))
+    connection.execute(text("INSERT INTO alembic_version VALUES (:head)"), {"head": HEAD})
+
+
+def _upgrade(connection: Connection, at: str) -> None:
+    """Apply the migrations after `at`. Raises `SchemaTooNew` if it is none of this version."""
+    from alembic import command  # noqa: PLC0415 - takes 0.2 s, which other databases need not pay
+    from alembic.config import Config  # noqa: PLC0415
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    if at not in {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}:
+        raise SchemaTooNew(
+            f"the database stands at migration {at}, which this Outcry does not know: use a newer one"
+        )
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
 
 
 def _check_encoding(connection: Connection) -> None:
