@@ -318,4 +318,4 @@ def served(
 def known(harness: Harness) -> None:
     """Wait until the service has looked at its store twice: the second time began after what was just done."""
     asked = harness.accounts.asked
-    seconds_until(lambda: harness.accounts.asked >= asked + 4)
+    seconds_until(lambda: harness.accounts.asked >= asked + 2)

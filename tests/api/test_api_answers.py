@@ -154,13 +154,15 @@ def test_409_says_where_to_put_it_right(harness: Harness) -> None:
     ],
 )
 def test_messages_follow_the_reader_and_codes_do_not(accept_language: str, language: str) -> None:
-    from outcry.http.errors import Problem, render
+    from outcry.http.errors import JSON_TYPE, Problem, render
     from outcry.http.messages import load_catalogue
 
+    catalogue = load_catalogue()
     problem = Problem("unknown_symbol", "unknown_symbol", {"symbol": "XX"})
-    headers, body = render(problem, load_catalogue(), "1", "", accept_language)
+    rendered = render(problem, catalogue, catalogue.choose(accept_language), JSON_TYPE)
+    body = rendered.body(b"1")
     answer = json.loads(body)
-    assert dict(headers)[b"content-language"] == language.encode()
+    assert dict(rendered.headers(body))[b"content-language"] == language.encode()
     assert (
         answer["message"]
         == {

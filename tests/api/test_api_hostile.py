@@ -209,7 +209,7 @@ def drip(wire: Wire) -> None:
 
 
 def test_who_says_nothing_or_never_ends_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outcry.http.protocol.REQUEST_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("outcry.http.strict_protocol.REQUEST_TIMEOUT_S", 0.5)
     with served(build_harness(), keep_alive_s=1) as harness:
         for first in (
             b"",

@@ -229,7 +229,7 @@ def test_who_is_silent_is_closed_after_the_time_for_a_request_and_empty_lines_do
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """docs/http.md: ten seconds; idle connections have 30. Here a half, and ten minutes that would be noticed."""
-    monkeypatch.setattr("outcry.http.protocol.REQUEST_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("outcry.http.strict_protocol.REQUEST_TIMEOUT_S", 0.5)
     with served(build_harness(), keep_alive_s=600) as harness:
         with Wire(harness) as silent:
             assert silent.closed_within(30)

@@ -6,7 +6,7 @@ grants when the store's revision has changed.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Literal, get_args
 
@@ -71,10 +71,16 @@ class Scope:
 
     user_id: int
     grants: tuple[Grant, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.user_id < VISITOR or self.user_id == OPERATOR:
             raise ValueError("a scope belongs to a user; the operator's data is seen through grants")
+        object.__setattr__(self, "_hash", hash((self.user_id, self.grants)))
+
+    def __hash__(self) -> int:
+        """Return the hash, which is computed once because each request looks up an answer by scope."""
+        return self._hash
 
     @property
     def owners(self) -> tuple[int, ...]:

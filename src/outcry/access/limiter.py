@@ -49,6 +49,10 @@ class Limiter(Protocol):
         """Return how long ago (ns) each subject with this prefix last had a request allowed here, within the window."""
         ...
 
+    def refusal(self, subject: str, limit: int) -> Verdict | None:
+        """Return the verdict of a request that `take` would refuse now; None if it might pass. Nothing is counted."""
+        ...
+
     def peek(self, subject: str, limit: int) -> Verdict:
         """Return how much of a subject's limit is left, as known here, without counting a request."""
         ...

@@ -58,6 +58,13 @@ class SlidingWindowLimiter:
         ages_ns = {name: now_ns - log[-1] for name, log in self._logs if log and name.startswith(prefix)}
         return {name: age_ns for name, age_ns in ages_ns.items() if age_ns < WINDOW_NS}
 
+    def refusal(self, subject: str, limit: int) -> Verdict | None:
+        """Return the verdict of a request that `take` would refuse now, or None. Nothing is counted."""
+        log, now_ns = self._logs.find(subject), self._now_ns()
+        if log is None or log.live(now_ns) < limit:
+            return None
+        return refused(log, limit, now_ns)
+
     def peek(self, subject: str, limit: int) -> Verdict:
         """Return how much of a subject's limit is left, without counting a request."""
         log, now_ns = self._logs.find(subject), self._now_ns()

@@ -26,14 +26,14 @@ from outcry.api.tickets import Tickets
 from outcry.base.clock import Clock
 from outcry.base.log_events import EventLog, LogEvent, report_to_writer
 from outcry.http.auth import Authenticator, PageAuthenticator
-from outcry.http.edge import AsgiApp, Edge, Receive, Send
+from outcry.http.edge import Answered, AsgiApp, Edge, Receive, Send
 from outcry.http.fastpath import FastPathCache
 from outcry.http.logs import AccessLog, JsonEventLog
 from outcry.http.messages import load_catalogue
 from outcry.http.metrics import Metrics
-from outcry.http.protocol import MOST_HEAD_BYTES
-from outcry.http.requests import RequestIds
+from outcry.http.requests import Request, RequestIds
 from outcry.http.revision_poller import RevisionPoller
+from outcry.http.strict_protocol import MOST_HEAD_BYTES
 from outcry.live.registry import Registry
 from outcry.live.store import LiveStore
 from outcry.market.instruments import Universe
@@ -123,6 +123,11 @@ class Application:
         """The ASGI application."""
         return self.__call__
 
+    def answer_at_once(self, request: Request) -> Answered | None:
+        """Answer a request under `/api` from memory, if that is possible; see `Dispatcher.answer_at_once`."""
+        dispatcher = self._dispatchers.get("api")
+        return dispatcher.answer_at_once(request) if dispatcher is not None else None
+
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Route by the first part of the path."""
         if scope["type"] == "http":
@@ -181,9 +186,9 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
     timeout_s = options.query_timeout_s
     dispatchers: dict[str, Dispatcher] = {}
     if options.api:
-        dispatchers["api"] = Dispatcher(edge, services.query, fast_path, hub, timeout_s, ingest)
+        dispatchers["api"] = Dispatcher(edge, services.query, hub, timeout_s, ingest)
     if services.page_authenticator is not None:
-        dispatchers["page"] = Dispatcher(edge, services.query, fast_path, hub, timeout_s, pages=True)
+        dispatchers["page"] = Dispatcher(edge, services.query, hub, timeout_s, pages=True)
     _measure(edge, services, fast_path, hub)
     _measure_feeds(edge.metrics, services)
     probes = edge.around(
@@ -237,11 +242,13 @@ def _poller(services: Services, event_log: EventLog) -> RevisionPoller:
         for name in list(checks):
             checks[name]()
             del checks[name]
-        services.keys.refresh(now_ns, force=True)
-        services.licences.refresh(now_ns, force=True)
-        if services.page_authenticator is not None:
+        # Each query holds the interpreter's lock, which delays requests: read the revision once for all.
+        revision = services.query.revision()
+        services.keys.refresh(now_ns, revision=revision)
+        services.licences.refresh(now_ns, revision=revision)
+        if services.page_authenticator is not None:  # sign-ins have a revision of their own
             services.page_authenticator.browser_sessions.refresh(now_ns, force=True)
-        return services.query.revision()
+        return revision
 
     def on_change(error: BaseException | None) -> None:
         if error is None:
@@ -250,6 +257,10 @@ def _poller(services: Services, event_log: EventLog) -> RevisionPoller:
             event_log.error(LogEvent.DATABASE_UNAVAILABLE, exc_info=error)
 
     poller = RevisionPoller(look, services.clock, on_change, services.registry, services.frozen)
+    services.keys.on_change(poller.freshness.end)
+    services.licences.on_change(poller.freshness.end)
+    if services.page_authenticator is not None:
+        services.page_authenticator.browser_sessions.on_change(poller.freshness.end)
     services.query.watch_store(lambda: poller.store_revision if poller.fresh else None, services.frozen)
     return poller
 

@@ -18,9 +18,8 @@ from outcry.api.read_endpoints import ReadEndpoints
 from outcry.api.stream import STREAM, TICKET, OpenedStream, Streams
 from outcry.api.stream_writer import write_stream
 from outcry.http.auth import Caller, anonymous
-from outcry.http.edge import Edge, Receive, Reply, Send
+from outcry.http.edge import Answered, Edge, Receive, Reply, Send
 from outcry.http.errors import STARTING, rate_limited, unauthorized
-from outcry.http.fastpath import FastPathCache
 from outcry.http.requests import Request
 
 API, PAGE = "/api", "/page"
@@ -34,7 +33,6 @@ class Dispatcher:
         self,
         edge: Edge,
         query: Query,
-        fast_path: FastPathCache,
         hub: Hub,
         timeout_s: float,
         ingest: Ingest | None = None,
@@ -49,13 +47,46 @@ class Dispatcher:
         self._streams = Streams(edge, hub)
         self._streamed = (STREAM,) if pages else (STREAM, TICKET)
         self._pages = pages
-        self._reads = ReadEndpoints(edge, query, None if pages else fast_path, timeout_s)
+        self._reads = ReadEndpoints(edge, query, timeout_s)
         self._timeout_s = timeout_s
         self._ingest = ingest
 
     def close(self) -> None:
         """Let the threads that compute answers end."""
         self._reads.close()
+
+    def answer_at_once(self, request: Request) -> Answered | None:
+        """Answer a plain request with a valid key from memory; None, and nothing is counted, if that is not possible.
+
+        Otherwise `__call__` handles the request, from the beginning.
+        """
+        if not self._edge.poller.fresh or request.place in self._streamed or request.place == INGEST_PATH:
+            return None
+        try:
+            return self._answer_at_once(request)
+        except Exception as error:  # noqa: BLE001 - the last supervisor before the socket
+            return Answered(self._edge.failed(request, UNKNOWN_ROUTE, error), None)
+
+    def _answer_at_once(self, request: Request) -> Answered | None:
+        edge, limiter = self._edge, self._edge.limiter
+        caller, refusal = self._authenticate(request)
+        if refusal is not None or caller.role != "read" or caller.scope is None:
+            return None
+        endpoint = ENDPOINTS_BY_PATH.get(request.place)
+        route = request.path if endpoint is not None else UNKNOWN_ROUTE
+        entry = self._reads.find(request, endpoint, caller.scope)
+        found = entry.current() if entry is not None else None
+        decide = limiter.take if found is not None else limiter.refusal
+        verdict = decide(caller.subject, caller.limit)
+        if verdict is None:
+            return None
+        if found is None or not verdict.allowed:
+            edge.metrics.refuse(caller.tier)
+            problem = rate_limited(verdict.retry_after_ms, caller.limit, caller.tier)
+            reply = edge.refuse(request, route, caller, verdict, problem)
+        else:
+            reply = self._reads.reply_with(request, route, found, caller, verdict)
+        return Answered(reply, entry)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Handle one request. No exception reaches the server."""

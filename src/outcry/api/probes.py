@@ -25,7 +25,6 @@ from outcry.http.errors import (
     Problem,
     allowed_at,
     method_not_allowed,
-    render,
 )
 from outcry.http.metrics import CONTENT_TYPE
 from outcry.http.requests import Request
@@ -47,15 +46,10 @@ def build_probes(
 
     def refuse(request: StarletteRequest, problem: Problem) -> Response:
         edge_request: Request = request.scope["outcry.request"]
-        headers, body = render(
-            problem,
-            edge.catalogue,
-            edge_request.request_id,
-            edge_request.accept,
-            edge_request.accept_language,
-        )
+        rendered = edge.rendered(problem, edge_request)
+        body = rendered.body(edge_request.request_id.encode("ascii"))
         response = Response(body, problem.status)
-        response.raw_headers = list(headers)
+        response.raw_headers = rendered.headers(body)
         return response
 
     def troubled() -> list[str]:

@@ -1,31 +1,42 @@
 """Answer requests at the read endpoints, from the cache or the query service."""
 
+from collections.abc import Callable, Hashable
 from functools import lru_cache
+from typing import NamedTuple
 
 from outcry.access.licences import Scope
 from outcry.access.limiter import Verdict
+from outcry.answers.live_answers import QueryResult
 from outcry.answers.query import Query
 from outcry.api.endpoints import ENDPOINTS_BY_PATH, Endpoint, Prepared
 from outcry.api.parameters import read_query
 from outcry.base.errors import ServiceError
 from outcry.database.errors import StoreBusy
 from outcry.http.auth import Caller
-from outcry.http.cache import AnswerCache, names_etag
-from outcry.http.edge import Edge, Headers, Reply
-from outcry.http.errors import NOT_FOUND, UNAVAILABLE, method_not_allowed, problem_of, wrong_key
-from outcry.http.fastpath import FastPathCache
+from outcry.http.cache import AnswerCache, CacheEntry, Encoded, names_etag
+from outcry.http.edge import Edge, Reply
+from outcry.http.errors import NOT_FOUND, UNAVAILABLE, Problem, method_not_allowed, problem_of, wrong_key
 from outcry.http.requests import Request
+from outcry.wire.answers import Answer
 
 ALLOWED = ("GET", "HEAD")
 _LONGEST_REMEMBERED = 128
 _MOST_REMEMBERED = 1024
 
 
-class ReadEndpoints:
-    """Answers requests at the endpoints of `api/endpoints.py`. `fast_path`: learns the answers, unless None."""
+class _Question(NamedTuple):
+    """A parsed request: its key in the cache, and the query to run as of `now_ns`."""
 
-    def __init__(self, edge: Edge, query: Query, fast_path: FastPathCache | None, timeout_s: float) -> None:
-        self._edge, self._query, self._fast_path = edge, query, fast_path
+    key: Hashable
+    now_ns: int
+    ask: Callable[[], QueryResult[Answer]]
+
+
+class ReadEndpoints:
+    """Answers requests at the endpoints of `api/endpoints.py`."""
+
+    def __init__(self, edge: Edge, query: Query, timeout_s: float) -> None:
+        self._edge, self._query = edge, query
         self._cache = AnswerCache(timeout_s)
 
     def close(self) -> None:
@@ -47,35 +58,46 @@ class ReadEndpoints:
         if not current or caller.scope is None:
             return edge.refuse(request, route, caller, verdict, UNAVAILABLE)
         try:
-            return await self._answer(request, endpoint, caller, caller.scope, verdict)
+            question = self._question(request, endpoint, caller.scope)
+            found = await self._cache.answer(
+                question.key, edge.poller.revision, question.now_ns, question.ask
+            )
         except ServiceError as error:
             return edge.refuse(request, route, caller, verdict, problem_of(error))
         except StoreBusy:
             return edge.refuse(request, route, caller, verdict, UNAVAILABLE)
         except Exception as error:  # noqa: BLE001 - report the error with its caller
             return edge.failed(request, route, error, caller)
+        return self.reply_with(request, route, found, caller, verdict)
 
-    async def _answer(
-        self, request: Request, endpoint: Endpoint, caller: Caller, scope: Scope, verdict: Verdict
+    def find(self, request: Request, endpoint: Endpoint | None, scope: Scope) -> CacheEntry | None:
+        """Return the answer to a plain request with a key that may read; None if it is not cached."""
+        revision = self._edge.poller.revision
+        if endpoint is None:
+            return CacheEntry(NOT_FOUND, revision, None)
+        try:
+            question = self._question(request, endpoint, scope)
+        except ServiceError as error:
+            return CacheEntry(problem_of(error), revision, None)
+        return self._cache.find(question.key, revision, question.now_ns)
+
+    def reply_with(
+        self, request: Request, route: str, found: Encoded | Problem, caller: Caller, verdict: Verdict
     ) -> Reply:
-        """Answer from the cache or the query service, with an entity tag."""
-        edge, query = self._edge, request.query
-        # parsed query strings are cached, except long ones
+        """Build the reply of an answer, or of the reason why there is none."""
+        if isinstance(found, Problem):
+            return self._edge.refuse(request, route, caller, verdict, found)
+        if request.if_none_match is not None and names_etag(request.if_none_match, found.etag):
+            return Reply(304, found.unchanged, b"", route, caller, verdict, found.unchanged_head)
+        return Reply(200, found.headers, found.body, route, caller, verdict, found.head)
+
+    def _question(self, request: Request, endpoint: Endpoint, scope: Scope) -> _Question:
+        """Parse a request. Parsed query strings are cached, except long ones."""
+        query = request.query
         parse = _parsed if len(query) <= _LONGEST_REMEMBERED else _parsed.__wrapped__
         terms, ask = parse(endpoint.path, query)
-        now_ns = edge.clock.now_ns()
-        entry, encoded = await self._cache.answer(
-            (scope, endpoint.path, terms),
-            edge.poller.revision,
-            now_ns,
-            lambda: ask(self._query, scope, now_ns),
-        )
-        if request.if_none_match is not None and names_etag(request.if_none_match, encoded.etag):
-            headers: Headers = [(b"etag", encoded.etag), (b"cache-control", b"private, no-cache")]
-            return Reply(304, headers, b"", request.path, caller, verdict)
-        if request.plain and self._fast_path is not None:
-            self._fast_path.learn_request(request, caller, entry, endpoint.path)
-        return Reply(200, encoded.headers, encoded.body, request.path, caller, verdict, encoded.head)
+        now_ns = self._edge.clock.now_ns()
+        return _Question((scope, endpoint.path, terms), now_ns, lambda: ask(self._query, scope, now_ns))
 
 
 @lru_cache(_MOST_REMEMBERED)

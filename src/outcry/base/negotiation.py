@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from babel import negotiate_locale
 
-_LONGEST = 1024
+#: What follows in a longer header is ignored.
+LONGEST = 1024
 _ITEM = re.compile(r"\s*([!#$%&'*+.^_`|~0-9A-Za-z/-]+)\s*((?:;[^,]*)?)\s*", re.ASCII)
 _QUALITY = re.compile(r";\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*(?:;|$)", re.ASCII | re.IGNORECASE)
 
@@ -16,7 +17,7 @@ _QUALITY = re.compile(r";\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*(?:;|$)", re.ASCII
 def wishes(header: str) -> list[tuple[str, float]]:
     """Parse a header into (name in lower case, quality), in its order. Names without a readable quality have 1."""
     found: list[tuple[str, float]] = []
-    for part in header[:_LONGEST].split(","):
+    for part in header[:LONGEST].split(","):
         item = _ITEM.fullmatch(part)
         if item is None:
             continue

@@ -20,26 +20,37 @@ class RevisionCache:
         self._checked_ns: int | None = None
         #: Increments only when the cached data has changed, not with every import.
         self.generation = 0
+        self._listeners: list[Callable[[], None]] = []
 
-    def refresh(self, now_ns: int, *, force: bool = False) -> None:
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each change of the cached data, in the thread that made it."""
+        self._listeners.append(listener)
+
+    def refresh(self, now_ns: int, *, force: bool = False, revision: int | None = None) -> None:
         """Reload the cached data if the database's revision has changed; check that at most every 200 ms.
 
-        May raise `StoreBusy`.
+        `force`: check it now. `revision`: as the caller has just read it. May raise `StoreBusy`.
         """
         with self._lock:
             if self._lapse():
-                self.generation += 1
+                self._changed()
             # The absolute difference, so that setting the clock back does not stop the checks.
-            if not force and self._checked_ns is not None and abs(now_ns - self._checked_ns) < REFRESH_NS:
+            known = self._checked_ns is not None and abs(now_ns - self._checked_ns) < REFRESH_NS
+            if known and not force and revision is None:
                 return
-            revision = (
-                self._revision_of()
-            )  # read before loading, so that a change meanwhile is found next time
+            if revision is None:
+                revision = self._revision_of()
+            # read before loading, so that a change meanwhile is found next time
             if revision != self._revision:
                 if self._load():
-                    self.generation += 1
+                    self._changed()
                 self._revision = revision
             self._checked_ns = now_ns
+
+    def _changed(self) -> None:
+        self.generation += 1
+        for listener in self._listeners:
+            listener()
 
     def _lapse(self) -> bool:
         """Drop cached entries that have expired; return whether there were any."""

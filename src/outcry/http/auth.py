@@ -18,11 +18,13 @@ from outcry.access.tiers import ANONYMOUS, REQUESTS_ALLOWED, ApiTier
 from outcry.base.clock import Clock
 from outcry.base.redaction import holds_key
 from outcry.http.host_names import host_name, is_loopback_name, is_own_host
+from outcry.http.recently_used import RecentlyUsed
 from outcry.http.requests import Request
 from outcry.people.browser_sessions import BrowserSessions
 from outcry.people.model import UserRow
 
-_REMEMBERED = 4096
+#: Memory for the callers of valid keys, and of one.
+_CALLER_BYTES, _CALLER = 2**24, 700
 #: Requests of a user's pages in any 60 seconds, and a user's open streams, for every tier.
 PAGE_REQUESTS = 600
 PAGE_STREAMS = 20
@@ -78,7 +80,7 @@ class Authenticator:
         self._licences = licences
         self._pages = pages
         self._generation = -1
-        self._known: dict[bytes, Caller] = {}
+        self._known = RecentlyUsed[bytes, Caller](_CALLER_BYTES, lambda _key: _CALLER)
 
     @property
     def generation(self) -> int:
@@ -99,7 +101,8 @@ class Authenticator:
         if len(values) == 1:
             generation = self.generation
             if generation != self._generation:
-                self._known, self._generation = {}, generation
+                self._known.clear()
+                self._generation = generation
             caller = self._known.get(values[0])
             if caller is not None:
                 return caller, None
@@ -143,9 +146,7 @@ class Authenticator:
         if isinstance(found, KeyRefusal):
             return anonymous(client), found
         caller = _caller(found, self._licences.scope(found), generation)
-        if len(self._known) >= _REMEMBERED:
-            self._known.clear()
-        self._known[value] = caller  # only valid keys are cached, so others cannot fill it
+        self._known.put(value, caller)  # only valid keys are cached, so others cannot fill it
         return caller, None
 
     def reauthenticate(self, caller: Caller) -> Caller | None:

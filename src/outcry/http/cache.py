@@ -1,8 +1,8 @@
 """Cache of encoded answers. Concurrent requests for the same answer compute it once.
 
 An entry is valid for one scope (what a caller may see), at one revision of the database, and until `fresh_until_ns`.
-Errors are not cached. The answer of a live session is cached once for all callers; the entries of their scopes refer to
-it.
+The answer of a live session is cached once for all callers; the entries of their scopes refer to it. That there is no
+answer is cached for a second, other errors are not.
 
 Answers are cached here only. Decision record 0058 lists all caches on a request's way and when each ends.
 """
@@ -19,12 +19,17 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from outcry.answers.live_answers import LiveAnswer, QueryResult, Rendered
-from outcry.base.errors import StoreUnavailable
+from outcry.base.errors import NoLicensedSource, NotFound, StoreUnavailable, UnknownSymbol
+from outcry.http.errors import Problem, problem_of
 from outcry.http.limits import Headers, header_bytes
 from outcry.http.workers import Workers
 from outcry.wire.answers import Answer
 
-_MOST_ENTRIES = 4096
+#: Memory of an entry beside its body: key, headers and objects.
+_ENTRY_BYTES = 1500
+#: How long the error of a symbol or session without an answer is cached. It may depend on the time.
+_PROBLEM_NS = 1_000_000_000
+_LASTING = (UnknownSymbol, NotFound, NoLicensedSource)
 _MOST_BYTES = 64 * 2**20
 _MOST_FLIGHTS = 64
 THREADS = 4
@@ -39,18 +44,21 @@ class Encoded:
     etag: bytes
     headers: Headers
     head: bytes
+    #: Headers of the response without a body, to a client that has this answer.
+    unchanged: Headers
+    unchanged_head: bytes
 
     @staticmethod
     def of(body: bytes) -> "Encoded":
         """Build the encoded answer of a body, with its headers."""
         etag = entity_tag(body)
+        unchanged: Headers = [(b"etag", etag), (b"cache-control", b"private, no-cache")]
         headers: Headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),
-            (b"etag", etag),
-            (b"cache-control", b"private, no-cache"),
+            *unchanged,
         ]
-        return Encoded(body, etag, headers, header_bytes(headers))
+        return Encoded(body, etag, headers, header_bytes(headers), unchanged, header_bytes(unchanged))
 
 
 class EncodedLiveAnswer:
@@ -86,7 +94,7 @@ class LiveContent(NamedTuple):
 class Computed:
     """The result of a computation. `fresh_until_ns` None: valid until the revision changes."""
 
-    content: Encoded | LiveContent
+    content: Encoded | LiveContent | Problem
     fresh_until_ns: int | None
 
 
@@ -94,7 +102,7 @@ class Computed:
 class CacheEntry:
     """One cached answer, for one scope, at one revision and until `fresh_until_ns`."""
 
-    content: Encoded | EncodedLiveAnswer
+    content: Encoded | EncodedLiveAnswer | Problem
     revision: int
     fresh_until_ns: int | None
 
@@ -102,15 +110,15 @@ class CacheEntry:
         """Return whether the entry can still be used, at this revision and time."""
         return self.revision == revision and (self.fresh_until_ns is None or now_ns < self.fresh_until_ns)
 
-    def current(self) -> Encoded | None:
-        """Return the encoded answer; None if the live session has changed and it must be rendered first."""
+    def current(self) -> Encoded | Problem | None:
+        """Return the answer; None if the live session has changed and it must be rendered first."""
         content = self.content
-        return content if isinstance(content, Encoded) else content.current()
+        return content.current() if isinstance(content, EncodedLiveAnswer) else content
 
     @property
     def size_bytes(self) -> int:
         """Approximate memory of this entry, without a shared live answer."""
-        return len(self.content.body) if isinstance(self.content, Encoded) else 0
+        return _ENTRY_BYTES + (len(self.content.body) if isinstance(self.content, Encoded) else 0)
 
 
 def entity_tag(body: bytes) -> bytes:
@@ -119,7 +127,7 @@ def entity_tag(body: bytes) -> bytes:
 
 
 class AnswerCache:
-    """Cache of the most recently used answers, bounded in number and size. For one event loop."""
+    """Cache of the most recently used answers, bounded by memory. For one event loop."""
 
     def __init__(self, timeout_s: float) -> None:
         self._kept: OrderedDict[Hashable, CacheEntry] = OrderedDict()
@@ -131,19 +139,17 @@ class AnswerCache:
 
     async def answer(
         self, key: Hashable, revision: int, now_ns: int, ask: Callable[[], QueryResult[Answer]]
-    ) -> tuple[CacheEntry, Encoded]:
-        """Return a cache entry and its encoded answer; compute them if they are missing or outdated.
+    ) -> Encoded | Problem:
+        """Return an answer, or why there is none; compute it if it is missing or outdated.
 
         `revision`: as known before the computation. `ask`: the query, run in a thread. Raises `StoreUnavailable` if the
         store does not respond in time.
         """
-        entry = self._get(key, revision, now_ns)
+        entry = self.find(key, revision, now_ns)
         encoded = entry and (entry.current() or await self._renew(entry, now_ns))
-        if entry and encoded:
-            return entry, encoded
-        return await self._fetch(key, revision, partial(_compute, ask, now_ns))
+        return encoded or await self._fetch(key, revision, partial(_compute, ask, now_ns))
 
-    def _get(self, key: Hashable, revision: int, now_ns: int) -> CacheEntry | None:
+    def find(self, key: Hashable, revision: int, now_ns: int) -> CacheEntry | None:
         """Return the valid entry of a key, if there is one."""
         found = self._kept.get(key)
         if found is None:
@@ -156,7 +162,7 @@ class AnswerCache:
 
     async def _fetch(
         self, key: Hashable, revision: int, compute: Callable[[], Computed]
-    ) -> tuple[CacheEntry, Encoded]:
+    ) -> Encoded | Problem:
         """Compute an answer in a thread, or wait for the computation in progress.
 
         If the revision changes meanwhile, the entry is outdated at once.
@@ -165,16 +171,10 @@ class AnswerCache:
         if flight is None:
             flight = self._computing[key, revision] = self._start(compute)
             flight.add_done_callback(lambda done: self._store_computed(key, revision, done))
-        computed = await self._workers.wait(flight)
-        entry, content = self._kept.get(key), computed.content
+        content = (await self._workers.wait(flight)).content
         if isinstance(content, LiveContent):
-            shown = self._live_entry(content)
-            if entry is None or entry.content is not shown:
-                entry = CacheEntry(shown, revision, computed.fresh_until_ns)
-            return entry, shown.encoded(content.rendered)
-        if entry is None or entry.content is not content:
-            entry = CacheEntry(content, revision, computed.fresh_until_ns)
-        return entry, content
+            return self._live_entry(content).encoded(content.rendered)
+        return content
 
     async def _renew(self, entry: CacheEntry, now_ns: int) -> Encoded | None:
         """Render the current state of a live entry, or wait for the rendering in progress.
@@ -182,8 +182,7 @@ class AnswerCache:
         Return None if the live answer has ended. Raises `StoreUnavailable` like `answer`.
         """
         shown = entry.content
-        if isinstance(shown, Encoded):
-            return shown
+        assert isinstance(shown, EncodedLiveAnswer), "other answers are always current"
         live_answer = shown.live_answer
         flight = self._rendering.get(live_answer)
         if flight is None:
@@ -221,7 +220,7 @@ class AnswerCache:
             return
         self._kept[key] = entry
         self.size_bytes += entry.size_bytes
-        while self.size_bytes > _MOST_BYTES or len(self._kept) > _MOST_ENTRIES:
+        while self.size_bytes > _MOST_BYTES:
             self._drop(next(iter(self._kept)))
 
     def _finish_rendering(
@@ -239,7 +238,10 @@ class AnswerCache:
 
 def _compute(ask: Callable[[], QueryResult[Answer]], now_ns: int) -> Computed:
     """Run a query and encode its result."""
-    found = ask()
+    try:
+        found = ask()
+    except _LASTING as error:
+        return Computed(problem_of(error), now_ns + _PROBLEM_NS)
     live_answer = found.live_answer
     if live_answer is None:
         return Computed(Encoded.of(msgspec.json.encode(found.answer)), found.fresh_until_ns)

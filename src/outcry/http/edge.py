@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import cache
 from time import monotonic_ns
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from outcry.access.limiter import Limiter, Verdict
 from outcry.access.tiers import ApiTier
@@ -16,8 +16,9 @@ from outcry.base.clock import Clock
 from outcry.base.log_events import EventLog, LogEvent
 from outcry.base.redaction import for_log
 from outcry.http.auth import Authenticator, Caller, anonymous
-from outcry.http.errors import INTERNAL, Headers, Problem, render
-from outcry.http.limits import header_bytes, limit_header_bytes, limit_headers, tier_headers
+from outcry.http.cache import CacheEntry
+from outcry.http.errors import INTERNAL, Problem, RenderedProblem, media_type, render
+from outcry.http.limits import Headers, header_bytes, limit_header_bytes, limit_headers, tier_headers
 from outcry.http.logs import AccessLog, log_name
 from outcry.http.messages import Catalogue
 from outcry.http.metrics import Metrics
@@ -61,6 +62,13 @@ class Reply:
     head: bytes | None = None
 
 
+class Answered(NamedTuple):
+    """A reply from memory, and the cached answer in it; None if the request was over the limit."""
+
+    reply: Reply
+    entry: CacheEntry | None
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
     """The steps common to all requests of one service."""
@@ -81,10 +89,14 @@ class Edge:
         self, request: Request, route: str, caller: Caller, verdict: Verdict, problem: Problem
     ) -> Reply:
         """Build the reply for a problem, in the client's language."""
-        headers, body = render(
-            problem, self.catalogue, request.request_id, request.accept, request.accept_language
-        )
-        return Reply(problem.status, headers, body, route, caller, verdict)
+        rendered = self.rendered(problem, request)
+        body = rendered.body(request.request_id.encode("ascii"))
+        return Reply(problem.status, rendered.headers(body), body, route, caller, verdict)
+
+    def rendered(self, problem: Problem, request: Request) -> RenderedProblem:
+        """Render a problem in the language and media type that a client prefers."""
+        language = self.catalogue.choose(request.accept_language)
+        return render(problem, self.catalogue, language, media_type(request.accept))
 
     def limit_state(self, caller: Caller) -> Verdict:
         """Return the state of a caller's rate limit, for a response that is not counted."""
@@ -105,14 +117,7 @@ class Edge:
         body = b"" if request.method == "HEAD" else reply.body
         extensions = request.scope.get("extensions")
         whole: WriteWhole | None = extensions.get(WHOLE) if extensions else None
-        head = [
-            header_bytes(reply.headers) if reply.head is None else reply.head,
-            fixed_bytes(reply.caller),
-            limit_header_bytes(reply.verdict),
-            request_id,
-            b"\r\n",
-        ]
-        if whole is None or not whole(reply.status, head, body):
+        if whole is None or not whole(reply.status, head_parts(reply, request_id), body):
             headers = [*reply.headers, *fixed_headers(reply.caller)]
             headers += limit_headers(reply.verdict, request_id)
             await send({"type": "http.response.start", "status": reply.status, "headers": headers})
@@ -125,7 +130,9 @@ class Edge:
         self.metrics.tally(route, status, caller.tier).add(took_ns)
         if self.access_log.enabled:
             name = caller.name if caller.scope is not None else caller.subject
-            stem = self.access_log.stem(request, route, status, caller.tier)
+            stem = self.access_log.stem(
+                request.method, request.path, request.query, route, status, caller.tier
+            )
             request_id = request.request_id.encode("ascii")
             self.access_log.add(self.clock.now_ns(), stem, log_name(name), request_id, took_ns)
 
@@ -160,6 +167,17 @@ class Edge:
             self.note(request, route_of(scope), status or 500, caller, started_ns)
 
         return wrapped
+
+
+def head_parts(reply: Reply, request_id: bytes) -> list[bytes]:
+    """Return the encoded headers of a reply, up to those of the connection."""
+    return [
+        header_bytes(reply.headers) if reply.head is None else reply.head,
+        fixed_bytes(reply.caller),
+        limit_header_bytes(reply.verdict),
+        request_id,
+        b"\r\n",
+    ]
 
 
 def fixed_headers(caller: Caller) -> Headers:

@@ -3,8 +3,10 @@
 Codes and statuses are part of the interface and never change. The message follows the client's language and may change.
 """
 
+import secrets
 from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -14,10 +16,9 @@ from outcry.access.keys import KeyRefusal
 from outcry.access.model import Role
 from outcry.access.tiers import ANONYMOUS
 from outcry.base.errors import ServiceError
-from outcry.base.negotiation import most_wanted
+from outcry.base.negotiation import LONGEST, most_wanted
+from outcry.http.limits import Headers, header_bytes
 from outcry.http.messages import Catalogue
-
-Headers = list[tuple[bytes, bytes]]
 
 STATUS: dict[str, int] = {
     "missing_symbol": 400,
@@ -114,35 +115,67 @@ def problem_of(error: ServiceError) -> Problem:
     return Problem(error.code, error.message_id, error.details) if error.code in STATUS else INTERNAL
 
 
-def render(
-    problem: Problem, catalogue: Catalogue, request_id: str, accept: str, accept_language: str
-) -> tuple[Headers, bytes]:
-    """Return the headers and body of an error in the reader's language."""
-    language = catalogue.choose(accept_language)
+class RenderedProblem:
+    """An error response in one language and media type, without the request id and the length of the body."""
+
+    __slots__ = ("_after", "_before", "_pieces", "_problem_headers", "_typed")
+
+    def __init__(self, problem: Problem, language: str, media: str, encoded: bytes) -> None:
+        self._pieces = encoded.split(_REQUEST_ID.encode("ascii"))
+        self._typed = (b"content-type", media.encode("ascii"))
+        self._problem_headers: Headers = [
+            (b"content-language", language.encode("ascii")),
+            (b"cache-control", b"no-store"),
+            *problem.headers,
+        ]
+        #: Encoded headers around the value of `content-length`.
+        self._before = header_bytes([self._typed]) + b"content-length: "
+        self._after = b"\r\n" + header_bytes(self._problem_headers)
+
+    def body(self, request_id: bytes) -> bytes:
+        """Return the body for a request."""
+        return request_id.join(self._pieces)
+
+    def head(self, body: bytes) -> bytes:
+        """Return `headers` encoded."""
+        return b"%s%d%s" % (self._before, len(body), self._after)
+
+    def headers(self, body: bytes) -> Headers:
+        """Return the headers of a response with this body."""
+        return [self._typed, (b"content-length", b"%d" % len(body)), *self._problem_headers]
+
+
+#: Stands for the request id while a body is encoded. Nobody can guess it, so no other part of a body contains it.
+_REQUEST_ID = secrets.token_hex(16)
+
+
+def media_type(accept: str) -> str:
+    """Return the media type of errors that the client prefers."""
+    return _media_type(accept[:LONGEST])
+
+
+@lru_cache(256)  # a limited number, because an attacker may send many different headers
+def _media_type(accept: str) -> str:
+    return most_wanted(accept, (JSON_TYPE, PROBLEM_TYPE))
+
+
+def render(problem: Problem, catalogue: Catalogue, language: str, media: str) -> RenderedProblem:
+    """Render an error in a language and media type."""
     message = catalogue.text(language, problem.message_id, problem.code, {**problem.details, **problem.words})
     body: dict[str, Any] = {
         "code": problem.code,
         "message": message,
         "status": problem.status,
-        "request_id": request_id,
+        "request_id": _REQUEST_ID,
     }
     body |= {name: value for name, value in problem.details.items() if name not in _RESERVED}
     if problem.code == "no_licensed_source":
         body["fix"] = FIX
     if problem.code == "invalid_parameter" and "parameter" in problem.details:
         body["errors"] = [{"parameter": problem.details["parameter"], "message": message}]
-    media_type = most_wanted(accept, (JSON_TYPE, PROBLEM_TYPE))
-    if media_type == PROBLEM_TYPE:
+    if media == PROBLEM_TYPE:
         body = _as_problem(problem, catalogue, language, body)
-    encoded = msgspec.json.encode(body)
-    headers = [
-        (b"content-type", media_type.encode("ascii")),
-        (b"content-length", b"%d" % len(encoded)),
-        (b"content-language", language.encode("ascii")),
-        (b"cache-control", b"no-store"),
-        *problem.headers,
-    ]
-    return headers, encoded
+    return RenderedProblem(problem, language, media, msgspec.json.encode(body))
 
 
 def _as_problem(

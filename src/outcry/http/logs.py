@@ -16,13 +16,14 @@ import msgspec
 from outcry.base.clock import Clock
 from outcry.base.log_events import EventLog, LogEvent
 from outcry.base.redaction import REDACTED, for_log
-from outcry.http.requests import Request
+from outcry.http.recently_used import RecentlyUsed
 
 _FLUSH_S = 0.1
 _PARTS = 5
 _MOST_PARTS = 1000 * _PARTS  # few enough to stay in the processor's cache
 _QUICK_MS = tuple(b'","ms":0.%03d' % microseconds for microseconds in range(1000))
-_MOST_STEMS = 1024
+#: Memory for beginnings of log lines, and of one.
+_STEM_BYTES, _STEM = 2**20, 600
 _LONGEST_QUERY = 128
 
 
@@ -70,32 +71,33 @@ class AccessLog:
         self._stream = stream
         self._clock = clock
         self._parts: list[bytes] = []  # bytes instead of tuples: the garbage collector does not track them
-        self._stems: dict[tuple[str, str, bytes, str, int, str], bytes] = {}
+        self._stems = RecentlyUsed[tuple[str, str, bytes, str, int, str], bytes](
+            _STEM_BYTES, lambda _place: _STEM
+        )
         self._at_ms = -1
         self._at = b""
         self._timer: asyncio.TimerHandle | None = None
         self.enabled = stream is not None
 
-    def stem(self, request: Request, route: str, status: int, tier: str) -> bytes:
-        """Return the part of a log line that describes the request. Cached, because clients repeat requests."""
-        place = (request.method, request.path, request.query, route, status, tier)
+    def stem(self, method: str, path: str, query: bytes, route: str, status: int, tier: str) -> bytes:
+        """Return the part of a log line that describes a request. Cached, because clients repeat requests."""
+        place = (method, path, query, route, status, tier)
         known = self._stems.get(place)
         if known is None:
-            path, query = for_log(request.path, request.query)
+            shown_path, shown_query = for_log(path, query)
             fields = {
                 "event": LogEvent.REQUEST,
-                "method": request.method,
-                "path": path,
-                "query": query,
+                "method": method,
+                "path": shown_path,
+                "query": shown_query,
                 "route": route,
                 "status": status,
                 "tier": tier,
             }
             known = msgspec.json.encode(fields)[:-1] + b',"caller":'
-            if len(request.path) + len(request.query) <= _LONGEST_QUERY and REDACTED not in {path, query}:
-                if len(self._stems) >= _MOST_STEMS:
-                    self._stems.clear()
-                self._stems[place] = known
+            # long or secret parts of requests are not cached
+            if len(path) + len(query) <= _LONGEST_QUERY and REDACTED not in {shown_path, shown_query}:
+                self._stems.put(place, known)
         return known
 
     def add(self, at_ns: int, stem: bytes, name: bytes, request_id: bytes, took_ns: int) -> None:

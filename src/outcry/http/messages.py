@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from outcry.base.deferred import Deferred
-from outcry.base.negotiation import best_language
+from outcry.base.negotiation import LONGEST, best_language
 from outcry.base.translations import translations
 
 LOCALE_FOLDER = Path(__file__).parent / "locale"
@@ -30,7 +30,7 @@ class Catalogue:
 
     def choose(self, accept_language: str) -> str:
         """Return the language of the response."""
-        return self._best(accept_language)
+        return self._best(accept_language[:LONGEST])
 
     def text(self, language: str, message_id: str, code: str, details: Mapping[str, Any]) -> str:
         """Return the message of an id in a language, with the values of `details` filled in."""

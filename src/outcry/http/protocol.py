@@ -1,65 +1,45 @@
-"""One client connection: uvicorn's httptools protocol with the fast path and stricter limits.
+"""One client connection: the strict protocol with two shorter ways to an answer.
 
-It adds to uvicorn's class:
+- The fast path (`fastpath`) answers a received packet before it is parsed.
+- A parsed request is answered at once, without the application's task, if memory has the answer.
 
-- the fast path (`fastpath`),
-- our error body for malformed HTTP,
-- timeouts for clients that send nothing or never finish a request,
-- an exact maximum of a request's head,
-- rules of RFC 9112 that the parser leaves to the server: white space around header values, exactly one `Host`.
-
-The fast path is only used between messages: not while a request is parsed, answered or pipelined, nor while the client
-reads slowly. Requests before malformed bytes are answered first; bytes after them are not read. This depends on private
-parts of uvicorn's class, so uvicorn is pinned and a test covers them.
+Both are only used between messages: not while a request is parsed, answered or pipelined, nor while the client reads
+slowly. The application writes a whole response in one piece.
 """
 
 import asyncio
 import re
+from collections.abc import Callable
 from functools import partial
-from time import monotonic
+from time import monotonic, monotonic_ns
 from typing import Any, cast
 
 from httptools import HttpRequestParser
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from outcry.http.auth import anonymous
+from outcry.http.cache import CacheEntry
 from outcry.http.connections import Connections
-from outcry.http.edge import TRANSPORT, WHOLE, Edge, fixed_headers
-from outcry.http.errors import Problem
-from outcry.http.fastpath import EXTENSION, FastPathCache, OfferedBytes, whole_request
-from outcry.http.limits import header_bytes, limit_headers
+from outcry.http.edge import WHOLE, Answered, Edge, Reply, head_parts
+from outcry.http.fastpath import FastPathCache
+from outcry.http.limits import header_bytes
 from outcry.http.requests import Request
+from outcry.http.strict_protocol import StrictProtocol
 
-REQUEST_TIMEOUT_S = 10.0
-MOST_HEAD_BYTES = 128 * 1024
-#: Maximum bytes of a body that arrive before the application counts them: uvicorn buffers 64 KiB before it stops
-#: reading, and one read returns up to 256 KiB. Within it, the application refuses a large body with its own reason.
-_UNREAD_BYTES = 320 * 1024
-#: How long a connection refused at once stays open, so that the client can read the reason.
-_LINGER_S = 1.0
-_CLOSE = ((b"connection", b"close"),)
-_NOT_HTTP = Problem("invalid_parameter", "invalid_parameter.http", headers=_CLOSE)
-_LONG_HEAD = Problem(
-    "invalid_parameter", "invalid_parameter.head", headers=_CLOSE, words={"limit": MOST_HEAD_BYTES}
-)
-_WRONG_HOST = Problem("invalid_parameter", "invalid_parameter.host", headers=_CLOSE)
-_HEAD_END = b"\r\n\r\n"
-#: `uri-host [ ":" port ]` of RFC 3986; empty where the target has no authority (RFC 9112 §3.2).
-_HOST = re.compile(rb"(?:\[[0-9A-Za-z:.%_~-]+\]|[0-9A-Za-z._~!$&'()*+,;=%-]*)(?::[0-9]*)?", re.ASCII)
+#: Paths that need no decoding.
+_PLAIN_PATH = re.compile(rb"[A-Za-z/]+")
+AnswerAtOnce = Callable[[Request], Answered | None]
 
 
-class _Refused(Exception):
-    """Raised to stop the parser when a request's head is refused."""
+class EdgeProtocol(StrictProtocol):
+    """The protocol of one client connection.
 
+    `at_once`: answers a request from memory, or returns None. None disables it or the fast path.
+    """
 
-class EdgeProtocol(HttpToolsProtocol):
-    """The protocol of one client connection. `fast_path` None disables the fast path."""
-
-    edge: Edge
+    at_once: AnswerAtOnce | None
     fast_path: FastPathCache | None
-    open_connections: Connections
     whole = True
 
     def __init__(
@@ -70,190 +50,73 @@ class EdgeProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._in_message = False
-        self._head_done = False
-        self._begun = 0
-        self._offer: OfferedBytes | None = None
-        #: Bytes of the current message so far, the end of its head, and the remaining bytes of its body; None if
-        #: only the parser knows.
-        self._message_bytes = 0
-        self._head_tail = b""
-        self._body_left: int | None = 0
-        #: Whether we read the body ourselves: the parser reads none after a head with `Upgrade`.
-        self._own_body = False
-        #: Requests without a complete answer.
-        self._unanswered = 0
-        self._refused = False
-        self._refusal: Problem | None = None
-        self._request_timer: asyncio.TimerHandle | None = None
-        self._idle_until = 0.0
-        #: The client this connection is counted for; whether it was refused and stays open briefly.
-        self._counted: str | None = None
-        self._lingers = False
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the timeout for the first request, or refuse the connection if there are too many."""
-        super().connection_made(transport)
-        client = self.client[0] if self.client else ""
-        problem = self.open_connections.enter(client, _descriptor(transport))
-        if problem is not None:
-            self._refused, self._refusal = True, problem
-            self._refuse_connection()
-            return
-        self._counted = client
-        self._idle_until = monotonic() + REQUEST_TIMEOUT_S
-        self._arm_keep_alive(REQUEST_TIMEOUT_S)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timers and uncount the connection."""
-        self._set_request_timeout(on=False)
-        super()._unset_keepalive_if_required()
-        if self._counted is not None:
-            self.open_connections.leave(self._counted)
-        elif self._lingers:
-            self.open_connections.lingered()
-        super().connection_lost(exc)
+        #: What the fast path can learn from the last request.
+        self._lesson: tuple[bytes, Request, Reply, CacheEntry | None] | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Answer from the fast path if it has cached the bytes and no request is in progress; otherwise parse them."""
-        if self._refused:
-            return
+        """Answer from the fast path if it knows the request and no other is in progress; otherwise parse the bytes."""
+        between = not self._in_message and not self._refused and self._is_idle()
         fast_path = self.fast_path
-        if fast_path is not None and not self._in_message:
-            if not self._unanswered and not self.flow.write_paused and not self.transport.is_closing():
-                parts = fast_path.serve(data, self.server_state.default_headers)
-                if parts is not None:
-                    self.transport.write(b"".join(parts))
-                    # The timer reads this when it fires.
-                    self.server_state.total_requests += 1
-                    self._idle_until = monotonic() + self.timeout_keep_alive
-                    if self.timeout_keep_alive_task is None:
-                        self._arm_keep_alive(self.timeout_keep_alive)
-                    return
-            self._offer = OfferedBytes(data) if whole_request(data) else None
-        elif self._offer is not None:
-            self._offer = None
-        self._parse(data)
+        if fast_path is not None and between:
+            response = fast_path.serve(data, self.server_state.default_headers)
+            if response is not None:
+                self._write_response(response)
+                return
+        super().data_received(data)
+        if fast_path is not None and self._lesson is not None and between and not self._in_message:
+            fast_path.learn(data, *self._lesson)
+        self._lesson = None
 
-    def _parse(self, data: bytes) -> None:
-        """Parse received bytes; start a timeout if a message stays incomplete."""
-        offer, begun = self._offer, self._begun
-        while data and not self._refused and not self.transport.is_closing():
-            data = self._feed(data)
-        if offer is not None:
-            offer.is_complete = self._begun - begun == 1 and not self._in_message
-        if self._in_message and self._request_timer is None and not self.transport.is_closing():
-            self._set_request_timeout(on=True)
+    def _is_idle(self) -> bool:
+        """Return whether a response can be written at once."""
+        return not (self._unanswered or self.flow.write_paused or self.transport.is_closing())
 
-    def _feed(self, data: bytes) -> bytes:
-        """Pass the bytes of one head or one body to the parser, and return the remaining bytes.
+    def _write_response(self, response: bytes) -> None:
+        """Write a whole response to the only request in progress."""
+        self.transport.write(response)
+        self.server_state.total_requests += 1
+        self._idle_until = monotonic() + self.timeout_keep_alive  # the timer reads this when it fires
+        if self.timeout_keep_alive_task is None:
+            self._arm_keep_alive(self.timeout_keep_alive)
 
-        Heads are therefore measured exactly, however requests are split into packets. After a chunked body, whose end
-        only the parser knows, the next head starts with the next packet.
-        """
-        if not self._in_message:
-            data = data.lstrip(b"\r\n")  # empty lines before a request (RFC 9112 §2.2)
-            if not data:
-                return b""
-            self._message_bytes, self._head_tail = 0, b""
-        in_body = self._in_message and self._head_done
-        if in_body:
-            size = len(data) if self._body_left is None else min(len(data), self._body_left)
-            self._body_left = None if self._body_left is None else self._body_left - size
-        else:
-            size = self._head_size(data)
-        self._message_bytes += size
-        if not in_body and self._message_bytes > MOST_HEAD_BYTES:
-            self._refuse(_LONG_HEAD)
-            return b""
-        part = data if size == len(data) else data[:size]
-        if in_body and self._own_body:
-            self._take_body(part)
-        else:
-            super().data_received(part)
-        if self._in_message and self._message_bytes > self._most_bytes:
-            self._refuse(_NOT_HTTP)
-        return data[size:]
-
-    def _take_body(self, data: bytes) -> None:
-        """Read part of a body that the parser would take for the next request."""
-        self.on_body(data)
-        if not self._body_left:
-            self._own_body = False
-            self.on_message_complete()
-
-    def _head_size(self, data: bytes) -> int:
-        """Return how many of these bytes belong to the current head. Its end may be split between packets."""
-        tail = self._head_tail
-        if tail:
-            cut = (tail + data[:3]).find(_HEAD_END)
-            if cut >= 0:
-                return cut + len(_HEAD_END) - len(tail)
-        end = data.find(_HEAD_END)
-        if end >= 0:
-            return end + len(_HEAD_END)
-        self._head_tail = (tail + data[-3:])[-3:]
-        return len(data)
-
-    @property
-    def _most_bytes(self) -> int:
-        """Maximum number of bytes of this request."""
-        roomy = self.edge.roomy.get(self.scope["path"], 0) if self._head_done else 0
-        return roomy + _UNREAD_BYTES if roomy else MOST_HEAD_BYTES
-
-    def on_message_begin(self) -> None:
-        """Start a message, and offer its bytes to the fast path."""
-        self._in_message = True
-        self._head_done = False
-        self._begun += 1
-        super().on_message_begin()
-        extensions = {} if self._offer is None else {EXTENSION: self._offer}
-        self.scope["extensions"] = extensions  # type: ignore[typeddict-item]
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Record a header without the white space around its value (RFC 9110 §5.5)."""
-        super().on_header(name, value.strip(b" \t"))
-
-    def on_headers_complete(self) -> None:
-        """Begin to answer the request, unless its head is refused. Raises `_Refused`."""
-        self._look_at_head()
-        super().on_headers_complete()
-        self._head_done = True
-        self._own_body = self._upgrades and bool(self._body_left)
-        self._unanswered += 1
-        self.scope["extensions"][TRANSPORT] = self.transport  # type: ignore[typeddict-item]
+    def _begin_answer(self) -> None:
+        """Answer from memory, or start the application."""
+        if self._body_left == 0 and self.url.startswith(b"/api/") and self._answer_at_once():
+            self._answered = True
+            return
+        super()._begin_answer()
         if self.whole:
             # Bound to this very answer: with pipelining, `self.cycle` may be a later one by the time it is written.
             self.scope["extensions"][WHOLE] = partial(self._write_whole, self.cycle)  # type: ignore[typeddict-item]
 
-    def _look_at_head(self) -> None:
-        """Check the request's `Host` header (RFC 9112 §3.2) and store the body's length. Raises `_Refused`.
+    def _answer_at_once(self) -> bool:
+        """Answer a request without a body from memory; return whether that was possible."""
+        request = self._plain_request() if self.at_once is not None and self._is_idle() else None
+        if request is None or self.at_once is None:
+            return False
+        started_ns = monotonic_ns()
+        answered = self.at_once(request)
+        if answered is None:
+            return False
+        reply, request_id = answered.reply, request.request_id.encode("ascii")
+        dated = header_bytes(self.server_state.default_headers)
+        head = head_parts(reply, request_id)
+        self._write_response(b"".join((STATUS_LINE[reply.status], dated, *head, b"\r\n", reply.body)))
+        self.edge.note(request, reply.route, reply.status, reply.caller, started_ns)
+        self._lesson = (self.url, request, reply, answered.entry)
+        return True
 
-        Also refuses a chunked body with `Upgrade`, whose end only the parser could find.
-        """
-        hosts, self._body_left = list[bytes](), 0
-        for name, value in self.headers:
-            if name == b"host":
-                hosts.append(value)
-            elif name == b"content-length" and self._body_left is not None:
-                self._body_left = int(value)
-            elif name == b"transfer-encoding":
-                self._body_left = None
-        version = cast("HttpRequestParser", self.parser).get_http_version()
-        one = len(hosts) == 1 or (not hosts and version == "1.0")
-        if not one or not all(map(_HOST.fullmatch, hosts)):
-            self._refusal = _WRONG_HOST
-            raise _Refused
-        if self._upgrades and self._body_left is None:
-            raise _Refused
-
-    @property
-    def _upgrades(self) -> bool:
-        """Whether the request asks for a protocol upgrade.
-
-        The server ignores that (RFC 9110 §7.8), so the body is a normal body.
-        """
-        return cast("HttpRequestParser", self.parser).should_upgrade()
+    def _plain_request(self) -> Request | None:
+        """Return the current request if it is a GET with nothing that changes how its connection is handled."""
+        parser = cast("HttpRequestParser", self.parser)
+        path, _, query = self.url.partition(b"?")
+        if parser.get_method() != b"GET" or not _PLAIN_PATH.fullmatch(path) or b"#" in query:
+            return None
+        scope = cast("dict[str, Any]", self.scope)
+        scope["method"], scope["path"], scope["query_string"] = "GET", path.decode("ascii"), query
+        scope["http_version"] = parser.get_http_version()
+        request = Request(scope, self.edge.ids)
+        return request if request.plain else None
 
     def _write_whole(self, cycle: RequestResponseCycle, status: int, head: list[bytes], body: bytes) -> bool:
         """Write a response at once. uvicorn would spend half of its time checking headers, which are our own here."""
@@ -270,136 +133,10 @@ class EdgeProtocol(HttpToolsProtocol):
         cycle.on_response()
         return True
 
-    def on_message_complete(self) -> None:
-        """Handle the end of a request's body."""
-        if self._own_body:  # the parser is done with the head; its body is still to come
-            return
-        self._in_message = False
-        self._set_request_timeout(on=False)
-        super().on_message_complete()
 
-    def on_response_complete(self) -> None:
-        """Start the idle timeout, or the next pipelined answer, like uvicorn but with our timer."""
-        self._idle_until = monotonic() + self.timeout_keep_alive
-        self._unanswered -= 1
-        self.server_state.total_requests += 1
-        if self.transport.is_closing():
-            return
-        self.flow.resume_reading()
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
-        elif self._refused:
-            self._hang_up()
-        elif self.timeout_keep_alive_task is None:
-            self._arm_keep_alive(self.timeout_keep_alive)
-
-    def _unset_keepalive_if_required(self) -> None:
-        """Leave the idle timer running.
-
-        It checks the time when it fires, which is cheaper than a new timer for each request.
-        """
-
-    def timeout_keep_alive_handler(self) -> None:
-        """Close the connection if it was idle long enough; otherwise restart the timer for the remaining time."""
-        self.timeout_keep_alive_task = None
-        if self._in_message or self._unanswered:
-            return
-        left_s = self._idle_until - monotonic()
-        if left_s > 0.001:
-            self._arm_keep_alive(left_s)
-        else:
-            super().timeout_keep_alive_handler()
-
-    def send_400_response(self, msg: str) -> None:
-        """Refuse a request that the parser rejected."""
-        self._refuse(self._refusal or _NOT_HTTP)
-
-    def _refuse(self, problem: Problem) -> None:
-        """Stop reading. After the earlier requests are answered, send status 400 and close."""
-        if self._refused or self.transport.is_closing():
-            return
-        self._refused, self._refusal = True, problem
-        if self._in_message and self._head_done:
-            self._give_up_on_body()
-        if not self._unanswered:
-            self._hang_up()
-        elif self._request_timer is None:
-            self._set_request_timeout(on=True)
-
-    def _give_up_on_body(self) -> None:
-        """Drop a request with a malformed body if its answer has not begun; status 400 is sent instead."""
-        cycle = self.cycle
-        if cycle.response_started:
-            self._refusal = None  # its answer has begun, and a second one would corrupt the connection
-            return
-        if self.pipeline and self.pipeline[0][0] is cycle:
-            self.pipeline.popleft()
-        else:
-            cycle.disconnected = True
-            cycle.message_event.set()
-        self._unanswered -= 1
-
-    def _hang_up(self) -> None:
-        """Send the pending error response and close the connection."""
-        if self._refusal is not None:
-            self._write_refusal(self._refusal)
-        self.transport.close()
-        self._set_request_timeout(on=False)
-
-    def _refuse_connection(self) -> None:
-        """Send the reason why this connection is refused, and close it.
-
-        Closing at once, with a request unread, would discard the answer, so some connections stay open briefly.
-        """
-        assert self._refusal is not None
-        self._write_refusal(self._refusal)
-        self._lingers = self.open_connections.may_linger()
-        if not self._lingers:
-            self.transport.close()
-            return
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-        self._request_timer = self.loop.call_later(_LINGER_S, self.transport.close)
-
-    def _write_refusal(self, problem: Problem) -> None:
-        """Write an error response for a request that could not be parsed."""
-        edge = self.edge
-        scope: dict[str, Any] = {
-            "method": "GET",
-            "path": "",
-            "query_string": b"",
-            "headers": [],
-            "http_version": "1.1",
-            "client": self.client,
-        }
-        request = Request(scope, edge.ids)
-        caller = anonymous(request.client)
-        reply = edge.refuse(request, "*", caller, edge.limit_state(caller), problem)
-        headers = [*self.server_state.default_headers, *reply.headers, *fixed_headers(caller)]
-        headers += limit_headers(reply.verdict, request.request_id.encode("ascii"))
-        self.transport.write(STATUS_LINE[problem.status] + header_bytes(headers) + b"\r\n" + reply.body)
-
-    def _arm_keep_alive(self, after_s: float) -> None:
-        self.timeout_keep_alive_task = self.loop.call_later(after_s, self.timeout_keep_alive_handler)
-
-    def _set_request_timeout(self, *, on: bool) -> None:
-        if self._request_timer is not None:
-            self._request_timer.cancel()
-            self._request_timer = None
-        if on:
-            self._request_timer = self.loop.call_later(REQUEST_TIMEOUT_S, self.transport.close)
-
-
-def _descriptor(transport: asyncio.Transport) -> int:
-    """Return the file descriptor of a connection's socket; -1 if it has none."""
-    connection = transport.get_extra_info("socket")
-    return -1 if connection is None else connection.fileno()
-
-
-def protocol_for(edge: Edge, fast_path: FastPathCache | None, connections: Connections) -> type[EdgeProtocol]:
+def protocol_for(
+    edge: Edge, at_once: AnswerAtOnce, fast_path: FastPathCache | None, connections: Connections
+) -> type[EdgeProtocol]:
     """Return a protocol class bound to one service, because uvicorn creates the instances."""
-    return type(
-        "BoundProtocol",
-        (EdgeProtocol,),
-        {"edge": edge, "fast_path": fast_path, "open_connections": connections},
-    )
+    bound = {"edge": edge, "at_once": at_once, "fast_path": fast_path, "open_connections": connections}
+    return type("BoundProtocol", (EdgeProtocol,), bound)

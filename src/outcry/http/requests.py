@@ -10,17 +10,10 @@ from collections.abc import Iterable
 from typing import Any
 
 _SANE_ID = re.compile(rb"[0-9A-Za-z._:-]{1,64}")
-#: Headers that change how a request is handled, so that it cannot take the fast path.
-_PARTICULAR = frozenset(
-    {
-        b"connection",
-        b"content-length",
-        b"expect",
-        b"if-none-match",
-        b"transfer-encoding",
-        b"upgrade",
-        b"x-request-id",
-    }
+#: Headers that change how a request or its connection is handled.
+_PARTICULAR = frozenset({b"connection", b"content-length", b"expect", b"transfer-encoding", b"upgrade"})
+_KNOWN = frozenset(
+    {b"x-api-key", b"accept", b"accept-language", b"if-none-match", b"x-request-id", *_PARTICULAR}
 )
 
 
@@ -51,8 +44,8 @@ class RequestIds:
 class Request:
     """A parsed HTTP request.
 
-    `key_values`: all values of `x-api-key`. `plain`: no header changes how the request is handled. `place`: the path as
-    the endpoints define it, wherever they are mounted.
+    `key_values`: all values of `x-api-key`. `plain`: no header changes how the connection is handled.
+    `names_itself`: it has a request id. `place`: the path as the endpoints define it, wherever they are mounted.
     """
 
     __slots__ = (
@@ -62,6 +55,7 @@ class Request:
         "if_none_match",
         "key_values",
         "method",
+        "names_itself",
         "path",
         "place",
         "plain",
@@ -79,6 +73,7 @@ class Request:
         self.key_values: list[bytes] = []
         self.accept = self.accept_language = ""
         self.if_none_match: str | None = None
+        self.names_itself = False
         self.plain = self.method == "GET" and scope["http_version"] == "1.1"
         client = scope.get("client")
         self.client: str = client[0] if client else ""
@@ -89,18 +84,21 @@ class Request:
         """Read the headers that matter; return the client's request id if there is exactly one valid one."""
         ids: list[bytes] = []
         for name, value in headers:
+            if name not in _KNOWN:
+                continue
             if name == b"x-api-key":
                 self.key_values.append(value)
             elif name == b"accept":
                 self.accept = _joined(self.accept, value)
             elif name == b"accept-language":
                 self.accept_language = _joined(self.accept_language, value)
-            elif name in _PARTICULAR:
+            elif name == b"if-none-match":
+                self.if_none_match = _joined(self.if_none_match or "", value)
+            elif name == b"x-request-id":
+                self.names_itself = True
+                ids.append(value)
+            else:
                 self.plain = False
-                if name == b"if-none-match":
-                    self.if_none_match = _joined(self.if_none_match or "", value)
-                elif name == b"x-request-id":
-                    ids.append(value)
         if len(ids) == 1 and _SANE_ID.fullmatch(ids[0]) and b"outcry_" not in ids[0].lower():
             return ids[0].decode("ascii")
         return None

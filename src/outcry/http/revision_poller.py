@@ -19,12 +19,28 @@ INTERVAL_S = 0.2
 STALE_NS = 1_000_000_000
 
 
+class Freshness:
+    """A stamp that is replaced after each change of keys, grants, browser sessions, stored data or live feeds.
+
+    What was valid under a stamp is valid while the stamp is current. Any thread may replace it.
+    """
+
+    __slots__ = ("stamp",)
+
+    def __init__(self) -> None:
+        self.stamp = object()
+
+    def end(self) -> None:
+        """Replace the stamp, so that everything is checked again before its next use."""
+        self.stamp = object()
+
+
 class RevisionPoller:
     """Calls `look`, which returns the database's revision, regularly in a separate thread.
 
     `on_change(error)`: called when polling starts to fail, and with None when it succeeds again. `registry`: live
     feeds, whose changes take effect at once. `frozen`: whether the database's disk is stalled; then the last poll stays
-    valid.
+    valid. `freshness`: ends when `revision` changes.
     """
 
     def __init__(
@@ -45,6 +61,8 @@ class RevisionPoller:
         self._waiting: list[asyncio.Future[None]] = []
         self._registry = registry or Registry()
         self._frozen = frozen
+        self.freshness = Freshness()
+        self._registry.on_channels(lambda _key: self.freshness.end())
         #: The store's revision at the last poll.
         self.store_revision = -1
         self.seen_ns: int | None = None
@@ -114,8 +132,10 @@ class RevisionPoller:
             return
         error = poll.exception()
         if error is None:
-            self.store_revision, self.seen_ns = poll.result(), asked_ns
-            self.fresh_until_ns = asked_ns + STALE_NS
+            if poll.result() != self.store_revision:
+                self.store_revision = poll.result()
+                self.freshness.end()
+            self.seen_ns, self.fresh_until_ns = asked_ns, asked_ns + STALE_NS
         if (error is not None) != self._failing:
             self._failing = error is not None
             self._on_change(error)

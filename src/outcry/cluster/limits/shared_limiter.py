@@ -131,6 +131,13 @@ class SharedLimiter:
         found = ((name, state.own(now_ns)) for name, state in self._subjects if name.startswith(prefix))
         return {name: now_ns - own[-1] for name, own in found if own}
 
+    def refusal(self, subject: str, limit: int) -> Verdict | None:
+        """Return the owner's last refusal while it applies, or None. Nothing is counted."""
+        state, now_ns = self._young.get(subject), self._now_ns()
+        if state is None or state.limit != limit or now_ns >= state.refused_until_ns:
+            return None
+        return state.refusal(now_ns)
+
     def peek(self, subject: str, limit: int) -> Verdict:
         """Return the state of a subject's window as known here, without counting a request."""
         state = self._subjects.find(subject)

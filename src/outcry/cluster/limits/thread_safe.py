@@ -36,6 +36,14 @@ class ThreadSafeLimiter:
 
         return self._there(there())
 
+    def refusal(self, subject: str, limit: int) -> Verdict | None:
+        """Return the verdict of a request that `take` would refuse now, or None. Nothing is counted."""
+
+        async def there() -> Verdict | None:
+            return self._limiter.refusal(subject, limit)
+
+        return self._there(there())
+
     def peek(self, subject: str, limit: int) -> Verdict:
         """Return the state of a subject's window as known here, without counting a request."""
 

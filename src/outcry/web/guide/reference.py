@@ -75,13 +75,10 @@ async def error(context: PageContext, request: PageRequest) -> Response:
     code = request.http.path_params["code"]
     if code not in STATUS:
         raise PageMissing
-    headers, body = render(
-        EXAMPLES.get(code) or Problem(code, code),
-        _catalogue(),
-        "01JGK3Z5Q0W7",
-        JSON_TYPE,
-        request.words.language,
-    )
+    problem = EXAMPLES.get(code) or Problem(code, code)
+    rendered = render(problem, _catalogue(), request.words.language, JSON_TYPE)
+    body = rendered.body(b"01JGK3Z5Q0W7")
+    headers = rendered.headers(body)
     shown = [(name.decode(), value.decode()) for name, value in headers if name in _TELLING]
     return context.page(
         request,
