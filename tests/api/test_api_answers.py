@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.api.harness import SECOND, Harness, build_harness, served
+from tests.api.harness import SECOND, Harness, build_harness, known, served
 from tests.timeouts import seconds_until
 
 from outcry.database.errors import StoreBusy
@@ -250,6 +250,7 @@ def test_one_users_answer_is_never_anothers(harness: Harness) -> None:
 
 def test_an_answer_is_computed_once_until_the_store_moves(harness: Harness) -> None:
     key = harness.key()
+    known(harness)
     for _ in range(5):
         first = harness.get(LEVELS, key)
     assert len(harness.query.calls) == 1
@@ -284,6 +285,7 @@ def test_refusals_are_not_kept(harness: Harness) -> None:
 
 def test_many_who_ask_at_once_are_one_question(harness: Harness) -> None:
     key = harness.key()
+    known(harness)
     harness.query.gate = threading.Event()
     with ThreadPoolExecutor(12) as pool:
         asking = [pool.submit(harness.get, LEVELS, key) for _ in range(12)]

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import traceback
 from datetime import UTC, datetime
+from functools import lru_cache
 from threading import Lock
 from typing import Any, BinaryIO
 
@@ -134,6 +135,7 @@ class AccessLog:
             self._stream, self.enabled = None, False
 
 
+@lru_cache(4096)
 def log_name(name: str) -> bytes:
     """Encode a caller's name for `AccessLog.add`."""
     return msgspec.json.encode(name) + b',"request_id":"'

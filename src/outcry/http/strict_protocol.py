@@ -13,6 +13,7 @@ uvicorn's class, so uvicorn is pinned and a test covers them.
 
 import asyncio
 import re
+from functools import lru_cache
 from time import monotonic
 from typing import Any, cast
 
@@ -44,6 +45,11 @@ _WRONG_HOST = Problem("invalid_parameter", "invalid_parameter.host", headers=_CL
 _HEAD_END = b"\r\n\r\n"
 #: `uri-host [ ":" port ]` of RFC 3986; empty where the target has no authority (RFC 9112 §3.2).
 _HOST = re.compile(rb"(?:\[[0-9A-Za-z:.%_~-]+\]|[0-9A-Za-z._~!$&'()*+,;=%-]*)(?::[0-9]*)?", re.ASCII)
+
+
+#: Headers that decide where a request ends and whom it is for.
+_FRAMING = frozenset({b"host", b"content-length", b"transfer-encoding"})
+_LONGEST_CACHED = 256
 
 
 class _Refused(Exception):
@@ -180,7 +186,10 @@ class StrictProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Record a header without the white space around its value (RFC 9110 §5.5)."""
-        super().on_header(name, value.strip(b" \t"))
+        name, value = name.lower(), value.strip(b" \t")
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Begin to answer the request, unless its head is refused. Raises `_Refused`."""
@@ -202,6 +211,8 @@ class StrictProtocol(HttpToolsProtocol):
         """
         hosts, self._body_left = list[bytes](), 0
         for name, value in self.headers:
+            if name not in _FRAMING:
+                continue
             if name == b"host":
                 hosts.append(value)
             elif name == b"content-length" and self._body_left is not None:
@@ -210,7 +221,7 @@ class StrictProtocol(HttpToolsProtocol):
                 self._body_left = None
         version = cast("HttpRequestParser", self.parser).get_http_version()
         one = len(hosts) == 1 or (not hosts and version == "1.0")
-        if not one or not all(map(_HOST.fullmatch, hosts)):
+        if not one or not all(map(_is_host, hosts)):
             self._refusal = _WRONG_HOST
             raise _Refused
         if self._upgrades and self._body_left is None:
@@ -349,3 +360,13 @@ def _descriptor(transport: asyncio.Transport) -> int:
     """Return the file descriptor of a connection's socket; -1 if it has none."""
     connection = transport.get_extra_info("socket")
     return -1 if connection is None else connection.fileno()
+
+
+def _is_host(value: bytes) -> bool:
+    """Return whether a value is a valid `Host` header. Results are cached, except of long values."""
+    return _matches(value) if len(value) <= _LONGEST_CACHED else _matches.__wrapped__(value)
+
+
+@lru_cache(256)
+def _matches(value: bytes) -> bool:
+    return _HOST.fullmatch(value) is not None
