@@ -162,7 +162,9 @@ class Visitor:
             cookies.load(value)
         found = {name: morsel.value for name, morsel in cookies.items()}
         self.cookies |= found
-        return Reply(response.status, {n.lower(): v for n, v in response.getheaders()}, reply, found, headers_set)
+        return Reply(
+            response.status, {n.lower(): v for n, v in response.getheaders()}, reply, found, headers_set
+        )
 
 
 @dataclass
