@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserType, ConsoleMessage, Page, sync
 
 from outcry.web.language import LANGUAGES, Words
 from outcry.web.page_context import POLICY
-from outcry.web.static import StaticFiles
+from outcry.web.static import FOLDER, StaticFiles
 from outcry.web.symbol.chart_view import ROWS, view_of
 from outcry.web.template_engine import Templates
 
@@ -30,8 +30,7 @@ PAGE = """<!doctype html>
 </body></html>"""
 
 SCRIPT = """
-import { mount } from "%(chart)s";
-import { bind, viewIn, write } from "%(controls)s";
+import { bind, mount, viewIn, write } from "%s";
 const read = (id) => JSON.parse(document.getElementById(id).textContent);
 const form = document.getElementById("chart-tools");
 const chart = mount(document.getElementById("chart"), read("answer"), viewIn(form), read("chart-words"), {
@@ -72,8 +71,9 @@ class ChartServer:
         if split.path == "/":
             return "text/html; charset=utf-8", self.page(split.query).encode()
         if split.path == "/stage.js":
-            names = {name: self.static.url(f"js/chart/{name}.js") for name in ("chart", "controls")}
-            return "text/javascript", (SCRIPT % names).encode()
+            return "text/javascript", (SCRIPT % self.static.url("js/chart.js")).encode()
+        if split.path.startswith("/js/"):  # a single module, for tests of it
+            return "text/javascript", (FOLDER / split.path[1:]).read_bytes()
         file = self.static._files.get(split.path.partition(f"{self.static.version}/")[2])  # pyright: ignore[reportPrivateUsage]
         return (file.media_type, file.body) if file else ("", b"")
 

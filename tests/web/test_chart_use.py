@@ -206,8 +206,7 @@ def test_dates_of_another_year_show_it(
     page.evaluate("window.chart.note({})")
     assert page.evaluate(
         """async ([language]) => {
-            const { Wording } = await import(performance.getEntriesByType("resource")
-                .map((each) => each.name).find((name) => name.endsWith("chart/wording.js")));
+            const { Wording } = await import("/js/chart/wording.js");
             return new Wording({ year: 2027 }, language).monthDay("2026-11-20");
         }""",
         [language],

@@ -139,7 +139,7 @@ def test_an_age_keeps_its_form_when_the_page_comes_to_life(opened: Opened, langu
         tab.go("/errors")
         found = tab.page.evaluate(
             """async (ages) => {
-              const js = await import(document.querySelector('script[src*="js/page.js"]').src);
+              const js = await import(document.querySelector('script[src*="js/common.js"]').src);
               const part = document.createElement("div");
               for (const ms of ages) {
                 const time = document.createElement("time");

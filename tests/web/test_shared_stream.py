@@ -11,8 +11,7 @@ from tests.web.harness import WebHarness
 
 #: Follows and keeps what it is told, as `[name, symbol or nothing]`; numbers come later by `received`.
 _FOLLOW = """async (symbols) => {
-  const page = document.querySelector('script[type=module]').src;
-  const { follow } = await import(new URL("stream.js", page));
+  const { follow } = await import(document.querySelector('script[src*="js/common.js"]').src);
   window.received = [];
   window.stopFollowing = follow(symbols, (name, data) => window.received.push([name, data]));
 }"""

@@ -373,7 +373,7 @@ def test_what_a_key_reads_is_announced_at_once_and_updates_wait(opened: Opened) 
         assert len(set(read)) >= 5
         page.evaluate(
             """async () => {
-                const { say } = await import(document.querySelector('script[src*="js/page"]').src);
+                const { say } = await import(document.querySelector('script[src*="js/common"]').src);
                 say("an older update");
                 say("the newest update");
             }"""
@@ -485,8 +485,7 @@ MISSING_STATE = """(() => {
   };
 })()"""
 _FOLLOW_ALL = """async () => {
-  const scripts = [...document.querySelectorAll("script[type=module]")];
-  const { follow } = await import(new URL("stream.js", scripts[0].src));
+  const { follow } = await import(document.querySelector('script[src*="js/common.js"]').src);
   follow(null, () => {});
 }"""
 

@@ -1,11 +1,14 @@
 """Static files (styles, scripts, fonts) under URLs that change with their content.
 
-The content of a URL never changes, so it can be cached forever. Files are read once at start.
+The content of a URL never changes, so it can be cached forever. Files are read and joined at start (see `joining`), and
+compressed when they are first requested.
 """
 
+import asyncio
 import mimetypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,33 +16,45 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from outcry.http.compression import best_encoding, prepared
+from outcry.web.joining import joined_scripts, joined_styles
 
 FOLDER = Path(__file__).parent / "static"
 _TEXT = {".js", ".mjs", ".css", ".svg", ".json", ".txt"}
 _TYPES = {".mjs": "text/javascript", ".js": "text/javascript", ".woff2": "font/woff2"}
+#: Folders whose files are joined.
+_JOINED: Mapping[str, Callable[[Mapping[str, str]], Mapping[str, str]]] = {
+    "js": joined_scripts,
+    "css": joined_styles,
+}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class File:
-    """One file, and its compressed variants if they are smaller."""
+    """One file as it is served."""
 
+    name: str
     body: bytes
-    small: Mapping[str, bytes]
-    media_type: str
+
+    @property
+    def media_type(self) -> str:
+        """The media type by the file's extension."""
+        suffix = Path(self.name).suffix
+        return _TYPES.get(suffix) or mimetypes.guess_type(self.name)[0] or "application/octet-stream"
+
+    @cached_property
+    def small(self) -> Mapping[str, bytes]:
+        """The compressed variants by encoding, if they are smaller."""
+        return prepared(self.body) if Path(self.name).suffix in _TEXT else {}
 
 
 class StaticFiles:
     """All files of `static/`. They share one version in the URL because scripts import each other by relative paths."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
-        self._files = {
-            path.relative_to(folder).as_posix(): _read(path)
-            for path in sorted(folder.rglob("*"))
-            if path.is_file()
-        }
+        self._files = {name: File(name, body) for name, body in sorted(_read(folder).items())}
         whole = sha256()
-        for name, file in self._files.items():
-            whole.update(name.encode() + b"\0" + file.body)
+        for file in self._files.values():
+            whole.update(file.name.encode() + b"\0" + file.body)
         self.version = whole.hexdigest()[:12]
 
     def url(self, name: str) -> str:
@@ -52,7 +67,10 @@ class StaticFiles:
         file = self._files.get(request.path_params["name"])
         if file is None or request.path_params["version"] != self.version:
             return Response(status_code=404, headers={"cache-control": "no-store"})
-        encoding = best_encoding(request.headers.get("accept-encoding", ""), tuple(file.small))
+        small = await asyncio.to_thread(
+            lambda: file.small
+        )  # the first time it takes up to a tenth of a second
+        encoding = best_encoding(request.headers.get("accept-encoding", ""), tuple(small))
         headers = {
             "cache-control": "public, max-age=31536000, immutable",
             "vary": "accept-encoding",
@@ -61,15 +79,22 @@ class StaticFiles:
         if encoding is None:
             return Response(file.body, media_type=file.media_type, headers=headers)
         headers["content-encoding"] = encoding
-        return Response(file.small[encoding], media_type=file.media_type, headers=headers)
+        return Response(small[encoding], media_type=file.media_type, headers=headers)
 
     async def icon(self, _: Request) -> Response:
         """Redirect to the URL of the site icon."""
         return RedirectResponse(self.url("icon.svg"), headers={"cache-control": "public, max-age=3600"})
 
 
-def _read(path: Path) -> File:
-    body = path.read_bytes()
-    small = prepared(body) if path.suffix in _TEXT else {}
-    guessed = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    return File(body, small, guessed)
+def _read(folder: Path) -> dict[str, bytes]:
+    """Return all files by path as pages load them. Raises `CannotJoin`."""
+    paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    files = {name: path.read_bytes() for name, path in paths.items() if name.partition("/")[0] not in _JOINED}
+    for top, join in _JOINED.items():
+        texts = {
+            path.relative_to(folder / top).as_posix(): path.read_text("utf-8")
+            for name, path in paths.items()
+            if name.startswith(f"{top}/")
+        }
+        files |= {f"{top}/{name}": text.encode() for name, text in join(texts).items()}
+    return files

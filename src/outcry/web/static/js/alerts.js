@@ -5,9 +5,8 @@
  * tab keeps fetching rows so that it can ring for alerts that pass the filters.
  */
 
-import { counted, filled, say, words } from "./page.js";
+import { counted, filled, follow, say, words } from "./common.js";
 import { formatPoints } from "./prices.js";
-import { follow } from "./stream.js";
 
 const data = words("alerts-data");
 const table = document.getElementById("alerts");

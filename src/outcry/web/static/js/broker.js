@@ -3,7 +3,7 @@
  * Open details and fields in use stay unchanged; a hidden page sends no requests. Without scripts there is a Refresh
  * link. */
 
-import { swap } from "./swap.js";
+import { swap } from "./common.js";
 
 const EVERY_MS = 3000;
 

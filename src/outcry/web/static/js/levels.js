@@ -4,11 +4,8 @@
  * change, and rows never move while the page is visible.
  */
 
-import { exchangeTime, findChips, loseChips } from "./lost.js";
-import { filled, marketNow, refreshAges, say, words } from "./page.js";
+import { exchangeTime, filled, findChips, follow, loseChips, marketNow, onSwap, refreshAges, say, swap, words } from "./common.js";
 import { formatPoints, formatPrice, formatShare, formatTicks, ticksBetween } from "./prices.js";
-import { follow } from "./stream.js";
-import { onSwap, swap } from "./swap.js";
 
 const NEAR = 0.05;
 const FAR = 0.5;

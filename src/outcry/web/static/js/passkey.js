@@ -4,7 +4,7 @@
  * passkeys.
  */
 
-import { words } from "./page.js";
+import { words } from "./common.js";
 
 const said = words("passkey-words");
 

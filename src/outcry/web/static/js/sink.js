@@ -4,7 +4,7 @@
  * link.
  */
 
-import { onSwap, swap } from "./swap.js";
+import { onSwap, swap } from "./common.js";
 
 const EVERY_MS = 2000;
 

@@ -4,14 +4,11 @@
  * visible. The page works without this script, and its URL always matches what it shows.
  */
 
-import { onKey } from "./keys.js";
-import { exchangeTime, findChips, loseChips } from "./lost.js";
-import { swapParts } from "./morph.js";
-import { paced } from "./pace.js";
-import { filled, marketNow, refreshAges, say, words } from "./page.js";
+import { exchangeTime, filled, findChips, follow, loseChips, marketNow, onKey, refreshAges, say, words } from "./common.js";
 import { formatPercent, formatPoints, formatPrice } from "./prices.js";
-import { showProfile } from "./profile.js";
-import { follow } from "./stream.js";
+import { swapParts } from "./symbol/morph.js";
+import { paced } from "./symbol/pace.js";
+import { showProfile } from "./symbol/profile.js";
 
 const data = words("symbol-data");
 const page = document.getElementById("symbol");

@@ -2,7 +2,7 @@
  *
  * Open details and fields in use stay unchanged; a hidden page sends no requests. */
 
-import { swap } from "./swap.js";
+import { swap } from "./common.js";
 
 const EVERY_MS = 3000;
 

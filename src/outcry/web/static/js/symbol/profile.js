@@ -5,7 +5,7 @@
  */
 
 import { paced } from "./pace.js";
-import { filled, say, words } from "./page.js";
+import { filled, say, words } from "../common.js";
 
 /** Retry delay after a failed request. */
 const RETRY_MS = 10_000;
@@ -44,11 +44,11 @@ export function showProfile(box, symbol, said, moved) {
 
   async function draw() {
     note.textContent ||= said.chart_coming;
-    const modules = await Promise.all([import("./chart/chart.js"), import("./chart/controls.js")]).catch(() => null);
+    const drawing = await import("../chart.js").catch(() => null);
     if (!chosen() && innerWidth < NARROW) form.elements.namedItem("sessions").value = "2";
-    const view = modules?.[1].viewIn(form);
-    const answer = modules && (await ask(view.sessions));
-    if (answer) return mount(...modules, view, answer);
+    const view = drawing?.viewIn(form);
+    const answer = drawing && (await ask(view.sessions));
+    if (answer) return mount(drawing, view, answer);
     if (note.textContent !== said.chart_failed) say(said.chart_failed);
     note.textContent = said.chart_failed;
     setTimeout(refresh, RETRY_MS);
@@ -63,18 +63,18 @@ export function showProfile(box, symbol, said, moved) {
     document.getElementById("chart-count").textContent = text;
   }
 
-  function mount(drawing, controls, first, answer) {
+  function mount(drawing, first, answer) {
     let view = first;
     let settling = 0;
     chart = drawing.mount(box, answer, view, { ...words("chart-words"), dated }, {
       view: (changed) => {
-        controls.write(form, changed);
+        drawing.write(form, changed);
         look(changed);
       },
       span: (span) => {
         clearTimeout(settling);
         settling = setTimeout(() => {
-          controls.writeSpan(form, span);
+          drawing.writeSpan(form, span);
           moved();
         }, SETTLED_MS);
       },
@@ -82,7 +82,7 @@ export function showProfile(box, symbol, said, moved) {
     });
     count(answer, view.sessions);
     if (since) chart.pause(since);
-    controls.bind(form, (changed) => {
+    drawing.bind(form, (changed) => {
       chart.set(changed);
       look(changed);
     });
