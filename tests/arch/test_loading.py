@@ -21,7 +21,7 @@ SOURCES = Path(__file__).parents[2] / "src" / "outcry"
 PLACES = {
     "a part that loads when it is first used": {
         "__init__.py", "app/delivery.py", "app/installation.py", "app/live.py", "app/people.py",
-        "people/email_address.py",
+        "people/email_address.py", "api/probes.py",
     },
     "chosen by a setting": {"app/application.py", "app/outside.py", "database/database.py", "live/store.py"},
     "needed until a database is up to date": {"database/migrate.py"},
@@ -50,10 +50,9 @@ HEAVY = {
 }
 #: Not needed to serve answers.
 DEFERRED = {
-    "aiohttp", "alembic", "argon2", "email_validator", "jinja2", "joserfc", "OpenSSL", "pyarrow",
+    "aiohttp", "alembic", "argon2", "email_validator", "jinja2", "joserfc", "OpenSSL", "prometheus_client", "pyarrow",
     "pyotp", "rich", "segno", "sqlalchemy.dialects.postgresql", "webauthn", "outcry.cluster", "outcry.delivery.egress",
-    "outcry.feeds.simulator", "outcry.people.service", "outcry.recordings.formats.file_library",
-    "outcry.web",
+    "outcry.feeds.simulator", "outcry.people.service", "outcry.recordings.formats.file_library", "outcry.web",
 }  # fmt: skip
 #: Not needed to compute a profile.
 SERVER = {

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from outcry.api.openapi import build_document
+from outcry.base.deferred import Deferred
 from outcry.http.auth import is_loopback
 from outcry.http.cache import entity_tag, names_etag
 from outcry.http.edge import AsgiApp, Edge
@@ -26,11 +27,18 @@ from outcry.http.errors import (
     allowed_at,
     method_not_allowed,
 )
-from outcry.http.metrics import CONTENT_TYPE
+from outcry.http.metrics import Metrics
 from outcry.http.requests import Request
 
 _FORBIDDEN = Problem("forbidden", "forbidden")
+_METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 PROBES = frozenset({"/healthz", "/readyz", "/metrics", "/openapi.json"})
+
+
+def _load_exposition() -> Callable[[Metrics], bytes]:
+    from outcry.http.exposition import exposition  # noqa: PLC0415 - imports Prometheus's library
+
+    return exposition
 
 
 def build_probes(
@@ -69,10 +77,13 @@ def build_probes(
             return _degraded(parts)
         return _json(b'{"status":"ready"}')
 
+    exposition = Deferred(_load_exposition)
+
     async def metrics(request: StarletteRequest) -> Response:
         if not open_metrics and not is_loopback(request.scope["outcry.request"]):
             return refuse(request, _FORBIDDEN)
-        return _raw(edge.metrics.exposition(), CONTENT_TYPE)
+        expose = await exposition.loaded()
+        return _raw(expose(edge.metrics), _METRICS_TYPE)
 
     document = msgspec.json.encode(build_document())
     tag = entity_tag(document)

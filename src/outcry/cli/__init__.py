@@ -4,6 +4,7 @@ The module of a command is imported when the command runs (decision record 0060)
 error that the user can fix is one line on standard error with exit status 1, never a traceback.
 """
 
+import gc
 import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -150,10 +151,21 @@ for _name, _command in COMMANDS.items():
     app.command(_command.path, name=_name)
 
 
+def _run() -> int | None:
+    """Run a command without collecting garbage while its modules load, which would take a tenth of its start."""
+    gc.disable()
+    try:
+        command, bound, _ = app.parse_args()
+    finally:
+        gc.freeze()
+        gc.enable()
+    return command(*bound.args, **bound.kwargs)
+
+
 def main() -> None:
     """Run the command line."""
     try:
-        sys.exit(app())
+        sys.exit(_run())
     except BrokenPipeError:  # the reader of our output closed the pipe, as `head` does
         sys.stderr.close()
         sys.exit(1)
