@@ -92,7 +92,7 @@ check: $(READY)  ## check format, lint, types, imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-$(COMPILED)/.ready: $(shell find src -name '*.py') pyproject.toml setup.py | $(READY)
+$(COMPILED)/.ready: $(shell find src -name '*.py' -o -name '*.c') pyproject.toml setup.py | $(READY)
 	$(BIN)/python -m support.wheel $(COMPILED)
 	@touch $@
 

@@ -1,7 +1,7 @@
 """Compile translations and, if asked to, the hot modules into the wheel. Everything else is in pyproject.toml.
 
-With `COMPILE_OUTCRY=1`, mypyc compiles the modules of `[tool.mypy]`, which needs mypy and a C compiler. Otherwise the
-build needs neither, and the same files run as Python. Decision records 0051 and 0059.
+With `COMPILE_OUTCRY=1`, mypyc compiles the modules of `[tool.mypy]`, and a C compiler the one kernel that is written in
+C. Otherwise the build needs neither, and the same files run as Python. Decision records 0051, 0059 and 0067.
 """
 
 import os
@@ -35,7 +35,7 @@ class BuildWithTranslations(build_py):
 
 
 def compiled_modules() -> list[Extension]:
-    """Return the modules to compile as extensions; none unless `COMPILE_OUTCRY` is 1."""
+    """Return the extensions to build; none unless `COMPILE_OUTCRY` is 1."""
     if os.environ.get("COMPILE_OUTCRY") != "1":
         return []
     try:
@@ -44,7 +44,11 @@ def compiled_modules() -> list[Extension]:
         sys.exit("COMPILE_OUTCRY=1 needs the dependency group `build`, and --no-build-isolation")
     patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["files"]
     paths = sorted(str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern))
-    return mypycify(paths, group_name="outcry", opt_level=os.environ.get("MYPYC_OPT_LEVEL", "3"))
+    level = os.environ.get("MYPYC_OPT_LEVEL", "3")
+    kernel = Extension(
+        "outcry.market.volume_count", ["src/outcry/market/volume_count.c"], extra_compile_args=[f"-O{level}"]
+    )
+    return [kernel, *mypycify(paths, group_name="outcry", opt_level=level)]
 
 
 setup(cmdclass={"build_py": BuildWithTranslations}, ext_modules=compiled_modules())

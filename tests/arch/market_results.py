@@ -7,16 +7,20 @@ from collections.abc import Iterator
 from datetime import date
 from random import Random
 
+import numpy as np
+
 from outcry.base.build_form import form
 from outcry.market.alerts.machine import Fired
 from outcry.market.calendar import SessionKind
 from outcry.market.fold import SessionFold
+from outcry.market.kernels import BulkFold
 from outcry.market.ladder import MAX_SESSION_ROWS, bracket_windows
 from outcry.market.levels import CarriedLevel, CarriedLevels
 from outcry.market.live_session import LiveSession
 from outcry.market.opening import Opening, Prior
 from outcry.market.snapshot import dump
 from outcry.market.units import NANOS_PER_MINUTE
+from outcry.market.volume_count import TABLES, count_volume
 
 OPEN_NS = 1_767_623_400_000_000_000  # 2026-01-05 09:30 New York
 CLOSE_NS = OPEN_NS + 390 * NANOS_PER_MINUTE
@@ -59,8 +63,14 @@ def results(seed: int) -> Iterator[object]:
     many.trades(trades)
     for trade in trades:
         single.trade(*trade)
+    bulk = BulkFold(windows)
+    for start in range(0, len(trades), 1500):  # whole batches are in order, most are not
+        bulk.trades(
+            *(np.array(column, np.int64) for column in zip(*trades[start : start + 1500], strict=True))
+        )
     ladder = many.ladder()
     assert ladder is not None
+    assert ladder == bulk.ladder()
     assert ladder == single.ladder()
     yield dump(ladder).decode()
     fired, session = live(trades, seed)
@@ -72,8 +82,39 @@ def results(seed: int) -> Iterator[object]:
     yield repr(capture.view())
 
 
+def counts(seed: int) -> Iterator[tuple[int, list[int]]]:
+    """Where counts of random columns stop, and the volumes: of any layout, with and without a fault."""
+    random = np.random.default_rng(seed)
+    for layout in (
+        np.dtype("i8, i8, i8"),
+        np.dtype("i8, i8, u4"),
+        np.dtype("u1, i8, i8, u4")[["f1", "f2", "f3"]],
+    ):
+        rows = np.zeros(int(random.integers(1, 3000)), layout)
+        times, prices, sizes = (rows[name] for name in layout.names or ())
+        times[:] = np.sort(random.integers(0, 10**6, len(rows)))
+        prices[:] = random.integers(-40, 41, len(rows))
+        sizes[:] = random.integers(1, 2**31, len(rows))
+        for column, fault in (
+            (times, -1),
+            (prices, 2**62),
+            (prices, -(2**63)),
+            (prices, 41),
+            (sizes, 0),
+            (sizes, 1),
+        ):
+            at, base = random.integers(len(rows)), -int(random.integers(40, 100))
+            before, column[at] = column[at], fault
+            for columns in ((times, prices, sizes), tuple(each.copy() for each in (times, prices, sizes))):
+                tables = np.zeros((TABLES, 41 - base), np.int64)
+                first = int(random.integers(len(rows)))
+                stop = count_volume(*columns, first, len(rows), base, tables)
+                yield stop, tables.sum(axis=0).tolist()
+            column[at] = before
+
+
 def main() -> None:
-    found = [list(results(seed)) for seed in range(12)]
+    found = [[*results(seed), *counts(seed)] for seed in range(12)]
     alerts = sum(len(each[1]) for each in found)
     digest = hashlib.sha256(json.dumps(found).encode()).hexdigest()
     json.dump({"form": form(), "alerts": alerts, "digest": digest}, sys.stdout)

@@ -1,14 +1,9 @@
-"""Builds a session's ladder from whole arrays with numpy, with the same result as `fold.SessionFold`.
+"""Builds a session's ladder from whole arrays, with the same result as `fold.SessionFold`.
 
-It processes chunks that fit in the CPU cache. Minimum and maximum yield the range of each bracket. `add.at` counts the
-volume at price without a Python loop; it was measured 1.6 times as fast as `bincount`, which needs doubles.
-
-Neighbouring trades go into different tables. Otherwise additions to the most traded row would wait for each other,
-which limits a plain histogram.
+`volume_count` counts the volume at price of each bracket. The rows with volume are the range of the bracket.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -16,30 +11,29 @@ from numpy.typing import NDArray
 
 from outcry.market.fold import OutsideSession
 from outcry.market.ladder import MAX_ROWS, Bracket, Ladder, RangeTooWide, Source, runs
+from outcry.market.volume_count import TABLES, count_volume
 
 Ints = NDArray[np.int64]
+Sizes = NDArray[np.int64 | np.uint32]
 
-_CHUNK = 1 << 16  # rows per step: small enough for the CPU cache, large enough to hide the cost of a call
-_TABLES = 4
 _MARGIN_ROWS = 64
 
-
-def _order(at_ns: Ints) -> NDArray[np.intp] | None:
-    """Return the stable sort order by time; None if the rows are sorted."""
-    for start in range(0, len(at_ns) - 1, _CHUNK):
-        chunk = at_ns[start : start + _CHUNK + 1]
-        if (chunk[1:] < chunk[:-1]).any():
-            return np.argsort(at_ns, kind="stable")
-    return None
+_OUTSIDE = "a row of the array is in no bracket of the session"
 
 
-@lru_cache(maxsize=8)  # shared, because an import has hundreds of folds
-def _lanes(base: int, rows: int) -> Ints:
-    """Return the offsets with which neighbouring trades of a chunk are counted in different volume tables.
-
-    They map prices to indexes in the concatenated tables.
-    """
-    return np.tile(np.arange(_TABLES) * rows - base, _CHUNK // _TABLES)
+def _widened(base: int, tables: Ints, price: int) -> tuple[int, Ints]:
+    """Return tables that include a price, and their base. They grow at least to twice their rows."""
+    rows = tables.shape[1]
+    if not rows:
+        return price - _MARGIN_ROWS, np.zeros((TABLES, 2 * _MARGIN_ROWS + 1), np.int64)
+    low, high = min(base, price), max(base + rows - 1, price)
+    if high - low >= MAX_ROWS:
+        raise RangeTooWide(low, high)
+    margin = max(_MARGIN_ROWS, rows)
+    low, high = (low - margin, high) if price < base else (low, high + margin)
+    wider = np.zeros((TABLES, high - low + 1), np.int64)
+    wider[:, base - low : base - low + rows] = tables
+    return low, wider
 
 
 class BulkFold:
@@ -60,7 +54,7 @@ class BulkFold:
     def __init__(self, brackets: Sequence[tuple[int, int]]) -> None:
         self._windows = np.array(brackets, dtype=np.int64).reshape(-1, 2)
         self._brackets: dict[int, Bracket] = {}
-        self._volume = np.zeros((_TABLES, 0), dtype=np.int64)
+        self._volume = np.zeros(0, dtype=np.int64)
         self._base = 0
         self._printed = np.zeros(0, dtype=np.int64)
         self._source: Source = "trades"
@@ -70,43 +64,48 @@ class BulkFold:
 
         Raises `OutsideSession` and `RangeTooWide`; the object is then unusable.
         """
-        if not (traded := size_lots > 0).all():
-            at_ns, price_ticks, size_lots = at_ns[traded], price_ticks[traded], size_lots[traded]
-        order = _order(at_ns)
-        if order is not None:
-            at_ns, price_ticks, size_lots = at_ns[order], price_ticks[order], size_lots[order]
-        for index, first, last in self._cut(at_ns):
-            low, high = self._fill(price_ticks[first:last], size_lots[first:last])
-            self._note(
-                Bracket(
-                    index, int(price_ticks[first]), high, low, int(price_ticks[last - 1]),
-                    int(at_ns[first]), int(at_ns[last - 1]),
-                )
-            )  # fmt: skip
+        sizes = size_lots.astype(np.uint32 if size_lots.dtype == np.uint32 else np.int64, copy=False)
+        if self._add(at_ns, price_ticks, sizes):
+            return
+        traded = np.flatnonzero(sizes > 0)
+        traded = traded[np.argsort(at_ns[traded], kind="stable")]
+        if not self._add(at_ns[traded], price_ticks[traded], sizes[traded]):
+            raise OutsideSession(_OUTSIDE)
 
-    def _cut(self, at_ns: Ints) -> list[tuple[int, int, int]]:
-        """Split sorted times by bracket into `(bracket, first, last)`, last not included."""
+    def _add(self, at_ns: Ints, price_ticks: Ints, sizes: Sizes) -> bool:
+        """Add trades if they are in order of time, within brackets, and each has a size; else return False."""
+        pieces = self._cut(at_ns)
+        if pieces is None:
+            return False
+        found: list[tuple[Bracket, Ints]] = []
+        base, tables = self._base, np.zeros((TABLES, len(self._volume)), np.int64)
+        for index, first, last in pieces:
+            at = first
+            while (at := count_volume(at_ns, price_ticks, sizes, at, last, base, tables)) < last:
+                price = int(price_ticks[at])
+                if base <= price < base + tables.shape[1]:
+                    return False  # earlier than the trade before it, or without a size
+                base, tables = _widened(base, tables, price)
+            volume = tables.sum(axis=0)
+            tables[:] = 0
+            rows = np.flatnonzero(volume)
+            low, high = int(rows[0]), int(rows[-1])
+            ends = int(price_ticks[first]), base + high, base + low, int(price_ticks[last - 1])
+            bracket = Bracket(index, *ends, int(at_ns[first]), int(at_ns[last - 1]))
+            found.append((bracket, volume[low : high + 1]))
+        for bracket, volume in found:  # not before, because the trades may have to be sorted first
+            self._reach(bracket.low_ticks, bracket.high_ticks)
+            row = bracket.low_ticks - self._base
+            self._volume[row : row + len(volume)] += volume
+            self._note(bracket)
+        return True
+
+    def _cut(self, at_ns: Ints) -> list[tuple[int, int, int]] | None:
+        """Split sorted times by bracket into `(bracket, first, last)`, last not included; None if one is outside."""
         edges = [*np.searchsorted(at_ns, self._windows[:, 0]).tolist(), len(at_ns)]
         pieces = [(index, a, b) for index, (a, b) in enumerate(pairwise(edges)) if a < b]
-        if edges[0] or any(at_ns[b - 1] >= self._windows[index, 1] for index, _, b in pieces):
-            raise OutsideSession("a row of the array is in no bracket of the session")
-        return pieces
-
-    def _fill(self, prices: Ints, sizes: NDArray[np.integer]) -> tuple[int, int]:
-        """Add the volume of one bracket; return its low and high."""
-        lows: list[int] = []
-        highs: list[int] = []
-        for start in range(0, len(prices), _CHUNK):
-            chunk = prices[start : start + _CHUNK]
-            lows.append(int(chunk.min()))
-            highs.append(int(chunk.max()))
-            self._reach(lows[-1], highs[-1])
-            self._count(chunk, sizes[start : start + _CHUNK])
-        return min(lows), max(highs)
-
-    def _count(self, prices: Ints, sizes: NDArray[np.integer]) -> None:
-        places = prices + _lanes(self._base, self._volume.shape[1])[: len(prices)]
-        np.add.at(self._volume.reshape(-1), places, sizes.astype(np.int64, copy=False))
+        outside = edges[0] or any(at_ns[b - 1] >= self._windows[index, 1] for index, _, b in pieces)
+        return None if outside else pieces
 
     def bars(self, at_ns: Ints, opened: Ints, high: Ints, low: Ints, close: Ints, volume_lots: Ints) -> None:
         """Add bars, stamped at their start, to the ladder; ignore volume 0.
@@ -119,15 +118,18 @@ class BulkFold:
             )
         if not len(at_ns):
             return
-        order = _order(at_ns)
-        if order is not None:
+        if (at_ns[1:] < at_ns[:-1]).any():
+            order = np.argsort(at_ns, kind="stable")
             at_ns, opened, high, low, close, volume_lots = (
                 column[order] for column in (at_ns, opened, high, low, close, volume_lots)
             )
+        pieces = self._cut(at_ns)
+        if pieces is None:
+            raise OutsideSession(_OUTSIDE)
         self._source = "bars"
         self._reach(int(low.min()), int(high.max()))
         self._spread(high, low, close, volume_lots)
-        for index, a, b in self._cut(at_ns):
+        for index, a, b in pieces:
             self._note(
                 Bracket(
                     index, int(opened[a]), int(high[a:b].max()), int(low[a:b].min()), int(close[b - 1]),
@@ -136,12 +138,12 @@ class BulkFold:
             )  # fmt: skip
 
     def _spread(self, high: Ints, low: Ints, close: Ints, volume_lots: Ints) -> None:
-        rows = self._volume.shape[1]
+        rows = len(self._volume)
         share, rest = np.divmod(volume_lots.astype(np.int64), high - low + 1)
         first, after = low - self._base, high - self._base + 1
         steps = np.bincount(first, share, rows + 1) - np.bincount(after, share, rows + 1)
         spread = np.cumsum(steps)[:rows] + np.bincount(close - self._base, rest, rows)
-        self._volume[0] += spread.astype(np.int64)
+        self._volume += spread.astype(np.int64)
         self._printed += np.bincount(first, minlength=rows + 1)
         self._printed -= np.bincount(after, minlength=rows + 1)
 
@@ -159,8 +161,8 @@ class BulkFold:
         )  # fmt: skip
 
     def _reach(self, low: int, high: int) -> None:
-        """Widen the volume tables to include both prices."""
-        rows = self._volume.shape[1]
+        """Widen the volume table to include both prices."""
+        rows = len(self._volume)
         if rows and self._base <= low and high < self._base + rows:
             return
         new_low = min(self._base, low - _MARGIN_ROWS) if rows else low - _MARGIN_ROWS
@@ -168,10 +170,10 @@ class BulkFold:
         if new_high - new_low > MAX_ROWS:
             raise RangeTooWide(min(self._base, low) if rows else low, max(self._base + rows - 1, high))
         wider = new_high - new_low
-        volume, printed = np.zeros((_TABLES, wider), np.int64), np.zeros(wider + 1, np.int64)
+        volume, printed = np.zeros(wider, np.int64), np.zeros(wider + 1, np.int64)
         if rows:
             shift = self._base - new_low
-            volume[:, shift : shift + rows] = self._volume
+            volume[shift : shift + rows] = self._volume
             printed[shift : shift + rows + 1] = self._printed
         self._volume, self._printed, self._base = volume, printed, new_low
 
@@ -183,6 +185,6 @@ class BulkFold:
         low = min(bracket.low_ticks for bracket in brackets)
         high = max(bracket.high_ticks for bracket in brackets)
         used = slice(low - self._base, high - self._base + 1)
-        volume = tuple(self._volume[:, used].sum(axis=0).tolist())
+        volume = tuple(self._volume[used].tolist())
         flags = volume if self._source == "trades" else np.cumsum(self._printed)[used].tolist()
         return Ladder(brackets, low, volume, runs(flags, low), self._source)
