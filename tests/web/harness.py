@@ -37,6 +37,7 @@ from outcry.feeds.simulator.clock import DemoClock
 from outcry.feeds.simulator.feed import SimulatorFeed
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import SimulatedMarket
+from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE
 from outcry.http.server import Binding, build_server
 from outcry.live.registry import Availability, Channel, Registry
 from outcry.market.instruments import Contract
@@ -196,21 +197,24 @@ class WebHarness:
         link = identity.invite(None, email, "operator" if operator else "member", "pro", Origin())
         return identity.accept(link.rpartition("/")[2].rpartition("=")[2], email, PASSWORD, Origin()).user
 
-    def token(self, user: UserRow) -> str:
-        """Sign a browser in, who it is proved just now; return its cookie."""
+    def token(self, user: UserRow, *, https: bool = False) -> str:
+        """Sign a browser in, who it is proved just now; return its cookie, which is valid with or without HTTPS."""
         user = next(
             one for one in self.people.identity.users() if one.id == user.id
         )  # with today's credentials
         signed = self.people.browser_sessions.open(
-            user, Origin("127.0.0.1", "test"), self.installation.clock.now_ns()
+            user, Origin("127.0.0.1", "test", secure=https), self.installation.clock.now_ns()
         )
-        self._until(lambda: self.signed_in(signed.token), "the service does not know the browser")
+        self._until(
+            lambda: self.signed_in(signed.token, https=https), "the service does not know the browser"
+        )
         return signed.token
 
-    def signed_in(self, token: str) -> bool:
+    def signed_in(self, token: str, *, https: bool = False) -> bool:
         visitor = self.visitor()
-        visitor.cookies["outcry-local"] = token
-        return 'action="/sign-out"' in visitor.get("/errors").text
+        visitor.cookies[SECURE_COOKIE if https else LOCAL_COOKIE] = token
+        reply = visitor.get("/errors", **{"x-forwarded-proto": "https" if https else "http"})
+        return 'action="/sign-out"' in reply.text
 
     def forward(self, seconds: float) -> None:
         """Let the market go on."""

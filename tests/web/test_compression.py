@@ -9,6 +9,7 @@ import zstandard
 from tests.web.harness import Visitor, WebHarness
 from tests.web.sign_in_harness import ANN, SignInHarness, csrf, sign_in_service
 
+from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE
 from outcry.http.compression import best_encoding
 
 #: By hand, from RFC 9110 §12.5.3; of equals zstd is preferred.
@@ -76,6 +77,34 @@ def test_a_page_that_shows_a_secret_is_not_compressed(harness: WebHarness) -> No
     reply = harness.visitor().get("/reset/new?token=abc", **{"accept-encoding": "zstd, gzip"})
     assert reply.headers["cache-control"] == "no-store"
     assert "content-encoding" not in reply.headers
+
+
+@pytest.mark.parametrize(
+    ("site", "https", "encoding"),
+    [
+        ("same-origin", True, "zstd"),
+        ("none", True, "zstd"),
+        ("cross-site", True, None),
+        ("same-site", True, None),
+        ("", True, None),  # an old browser
+        ("cross-site", False, None),
+        ("", False, "zstd"),  # the page itself can be read on its way
+    ],
+)
+def test_a_users_page_is_not_compressed_if_another_site_may_have_opened_it(
+    harness: WebHarness, site: str, https: bool, encoding: str | None
+) -> None:
+    token = harness.token(harness.person("ann@example.com"), https=https)
+    ann, visitor = harness.visitor(), harness.visitor()
+    ann.cookies[SECURE_COOKIE if https else LOCAL_COOKIE] = token
+    headers = {"accept-encoding": "zstd", "x-forwarded-proto": "https" if https else "http"}
+    headers |= {"sec-fetch-site": site} if site else {}
+    reply = ann.get("/errors?guess=secret", **headers)
+    assert reply.status == 200
+    assert reply.headers.get("content-encoding") == encoding
+    body = unpacked(reply.body, encoding) if encoding else reply.body
+    assert b'action="/sign-out"' in body
+    assert visitor.get("/errors", **headers).headers["content-encoding"] == "zstd"
 
 
 @pytest.mark.parametrize(

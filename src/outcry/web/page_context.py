@@ -26,7 +26,7 @@ from outcry.http.workers import Workers
 from outcry.people.model import BrowserSession, Preferences, UserRow
 from outcry.web.background import UserThreadPool
 from outcry.web.checks import Checks
-from outcry.web.form_input import Form, FormRefused, fields_of, refuse_foreign
+from outcry.web.form_input import Form, FormRefused, fields_of, refuse_foreign, started_by
 
 if TYPE_CHECKING:
     from outcry.web.language import Languages, Words
@@ -185,9 +185,7 @@ class PageContext:
         """
         values = {"request": request, "csrf": self.csrf(request), "context": self, "status": status, **values}
         accepted = request.http.headers.get("accept-encoding", "")
-        encoding = (
-            None if secret else best_encoding(accepted)
-        )  # a compressed page's length could reveal a secret
+        encoding = None if secret or _is_exposed(request) else best_encoding(accepted)
         fill = partial(self.templates.render, template, request.words, values)
         response = DeferredPage(fill, status, encoding)
         return self.with_page_headers(request, response, secret=secret)
@@ -306,6 +304,18 @@ class PageContext:
         if user.role != "operator":
             raise NotAllowed
         return user
+
+
+def _is_exposed(request: PageRequest) -> bool:
+    """Return whether the length of a compressed page could reveal to others what the user sees (decision 0047).
+
+    Another site can open our pages again and again, with text of its choice in the URL, while an eavesdropper measures
+    their lengths. Without HTTPS an eavesdropper reads the pages themselves.
+    """
+    if request.user is None:
+        return False
+    origin = started_by(request.http)
+    return origin == "another site" or (origin == "unknown" and request.secure)
 
 
 def _crossed(one: bytes, other: bytes) -> bytes:
