@@ -14,12 +14,12 @@ from tests.live.engine_harness import ES, MINUTE, SECOND, EngineHarness, ScriptF
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
 from outcry.live.background_log import BackgroundLog
-from outcry.live.entries import Began, TradeRows, decode
+from outcry.live.entries import Began, Day, TradeRows, decode
 from outcry.live.file_log import FileLog
 from outcry.live.model import Frame
 from outcry.live.pending_writes import TradeBatch
 from outcry.market.alerts.machine import AlertType
-from outcry.trades.feed import CaughtUp, Event, Heartbeat, Trades
+from outcry.trades.feed import LIVE_TRADE, CaughtUp, Event, Heartbeat, Trades
 from outcry.trades.records import Quality
 
 OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
@@ -218,6 +218,21 @@ def test_what_was_logged_while_the_disk_hung_survives_the_process(
             (1, b"b"),
             (3, b"c"),
         ]
+
+
+def test_trades_that_wait_for_the_disk_become_one_frame(tmp_path: Path) -> None:
+    """The first trade is on its way to the disk; the three after it wait."""
+    disk, day = Disk(tmp_path / "log"), Day("2024-07-01", 1)
+    log = BackgroundLog(disk)
+    with log.exclusively():
+        assert log.last(KEY) == 0
+        disk.thawed.clear()
+        log.append_trades(KEY, 0, day, 1, bytes(LIVE_TRADE.itemsize), continues=True)
+        assert disk.waiting.wait(PATIENCE_S)
+        for first in range(1, 4):
+            log.append_trades(KEY, first, day, 1, bytes(LIVE_TRADE.itemsize), continues=True)
+        disk.thawed.set()
+    assert [frame[:2] for frame in _reopened(tmp_path)] == [(0, 1), (1, 3)]
 
 
 def test_memory_for_what_waits_is_bounded(tmp_path: Path) -> None:

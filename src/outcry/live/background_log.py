@@ -16,7 +16,7 @@ from outcry.live.log_checks import check_repeat
 from outcry.live.log_writer import LogWriter
 from outcry.live.model import Frame
 from outcry.live.partitions import partition_of_stream
-from outcry.live.pending_writes import FRAME_BYTES, PendingWrites, size_of_trades
+from outcry.live.pending_writes import FRAME_BYTES, PendingWrites
 
 #: Limit of unwritten bytes, over all streams.
 MOST_UNWRITTEN_BYTES = 64 << 20
@@ -87,11 +87,11 @@ class BackgroundLog:
     ) -> None:
         """Queue trades for writing, several calls in one frame. See `TradeLog.append_trades`."""
         stream = self._streams.get(key) or self._found(key)
-        with self._turn:
+        with self._writer.lock:
             if first != stream.last:
                 check_repeat(key, stream.last, first, count)
                 return
-            self._check_room(size_of_trades(data))
+            self._check_room(len(data))
             self._writer.begin(stream, stream.add_trades(day, count, data, continues=continues))
 
     def _check_room(self, size: int) -> None:
@@ -108,7 +108,10 @@ class BackgroundLog:
         if stream is None or not stream.writing:
             return None
         with self._turn:
-            return None if stream.kept_to == stream.last else stream.wait()
+            if stream.kept_to == stream.last:
+                return None
+            self._writer.hurry([stream])
+            return stream.wait()
 
     def stalled(self, key: str) -> str | None:
         """Return why entries of a stream have waited for two seconds without any being written, or None."""
@@ -203,6 +206,8 @@ class BackgroundLog:
         with self._turn:
             goals = [(stream, stream.last) for stream in self._streams.values() if stream.writing]
 
+            self._writer.hurry(stream for stream, _ in goals)
+
             def written() -> bool:
                 return all(not stream.writing or stream.kept_to >= goal for stream, goal in goals)
 
@@ -231,5 +236,6 @@ class BackgroundLog:
     def _settle(self, stream: PendingWrites) -> None:
         """Wait until every entry of a stream is written. Raises `StoreBusy`."""
         with self._turn:
+            self._writer.hurry([stream])
             if not self._turn.wait_for(lambda: not stream.writing, PATIENCE_S):
                 raise StoreBusy(f"the log is not written yet: {self._writer.trouble}")

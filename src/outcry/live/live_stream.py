@@ -89,12 +89,17 @@ class LiveStream:
         """Update the registry after an entry was applied, and queue the alerts that it fired."""
         self.channel.version += 1
         if alerts:
-            rows = [self._alert_row(opening, fired) for opening, fired in alerts]
-            self._services.alerts.add(self.name, self.stream.position, rows)
+            self._queue(alerts)
+
+    def _queue(self, alerts: Sequence[SessionAlert]) -> None:
+        rows = [self._alert_row(opening, fired) for opening, fired in alerts]
+        self._services.alerts.add(self.name, self.stream.position, rows)
 
     def _traded(self, alerts: Sequence[SessionAlert], columns: Columns) -> None:
         """Update registry and health after trades were applied, and queue the alerts that they fired."""
-        self._applied(alerts)
+        self.channel.version += 1
+        if alerts:
+            self._queue(alerts)
         self._lots += sum(columns.sizes)
         self.health.traded(columns.at_ns[-1], columns.delay_ns)
 

@@ -1,11 +1,14 @@
 """The thread that writes the log of a single process to its files."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from time import monotonic
 
 from outcry.live.file_log import FileLog
 from outcry.live.pending_writes import PendingWrites, size_of, wake
 
+#: How long entries gather before they are written, unless somebody waits for them.
+_GATHER_S = 0.02
 #: Approximate size of a write.
 _BATCH_BYTES = 1 << 20
 #: Pause before a failed write is repeated.
@@ -15,15 +18,18 @@ _PAUSE_S = 0.25
 class LogWriter:
     """Writes queued entries of streams on a thread, and retries what the disk refuses.
 
-    turn: guards the queues of all streams, and is notified when they change. unwritten_bytes: size of all queued
-    entries. now_s: a monotonic clock.
+    lock: guards the queues of all streams. turn: the same lock, notified when they change. unwritten_bytes: size of all
+    queued entries. now_s: a monotonic clock.
     """
 
     def __init__(self, files: FileLog, now_s: Callable[[], float]) -> None:
         self._files, self._now_s = files, now_s
-        self.turn = threading.Condition()
+        self.lock = threading.RLock()
+        self.turn = threading.Condition(self.lock)
         self.unwritten_bytes = 0
         self._ready: list[PendingWrites] = []
+        #: When the oldest of them is due (s, monotonic).
+        self._due_s = 0.0
         self._problem = ""
         self._closing = False
         self._thread: threading.Thread | None = None
@@ -55,15 +61,21 @@ class LogWriter:
         if not stream.writing:
             stream.writing, stream.since_s = True, self._now_s()
             self._ready.append(stream)
-            self.turn.notify_all()
+            if len(self._ready) == 1:
+                self._due_s = monotonic() + _GATHER_S
+                self.turn.notify_all()
+
+    def hurry(self, streams: Iterable[PendingWrites]) -> None:
+        """Write what streams have queued at once, because somebody waits for it. Call it with `turn` locked."""
+        for stream in streams:
+            stream.is_awaited = True
+        self.turn.notify_all()
 
     # -- on the thread
 
     def _run(self) -> None:
         while True:
-            with self.turn:
-                self.turn.wait_for(lambda: self._ready or self._closing)
-                ready, self._ready = self._ready, []
+            ready = self._next()
             if not ready:
                 return
             refused = [stream for stream in ready if not self._written(stream)]
@@ -75,6 +87,20 @@ class LogWriter:
                     self.turn.wait_for(lambda: self._closing, _PAUSE_S)
                 else:
                     self._problem = ""
+
+    def _next(self) -> list[PendingWrites]:
+        """Wait for queued entries, and return the streams to write now; none if the log is closed."""
+        with self.turn:
+            self.turn.wait_for(lambda: self._ready or self._closing)
+            if self.turn.wait_for(self._is_urgent, self._due_s - monotonic()) and not self._closing:
+                ready = [stream for stream in self._ready if stream.is_awaited]
+                self._ready = [stream for stream in self._ready if not stream.is_awaited]
+            else:
+                ready, self._ready = self._ready, []
+            return ready
+
+    def _is_urgent(self) -> bool:
+        return self._closing or any(stream.is_awaited for stream in self._ready)
 
     def _written(self, stream: PendingWrites) -> bool:
         """Write the queued entries of a stream in batches; return False if the disk refuses."""
@@ -115,6 +141,6 @@ class LogWriter:
                 number += 1
             stream.flying, stream.pending = stream.pending[:number], stream.pending[number:]
             if not number and not stream.cuts:
-                stream.writing = False
+                stream.writing = stream.is_awaited = False
                 self.turn.notify_all()
             return stream.writing

@@ -94,9 +94,11 @@ class LoggedStream(Stream):
         """
         if not self.days or self.days[-1][0] is not day:
             self._begin_day(day)
-        self._check()
-        session, count = self.session_at(columns.at_ns[0]), len(columns.at_ns)
-        continues = session is self._logged_session and columns.at_ns[0] >= self.latest_ns
+        if self.closed:
+            raise LogTakenOver(self.name)
+        first_ns, count = columns.at_ns[0], len(columns.at_ns)
+        session = self.session_at(first_ns)
+        continues = session is not None and session is self._logged_session and first_ns >= self.latest_ns
         try:
             self._log.append_trades(self.name, self.position, day, count, rows.tobytes(), continues=continues)
         except LogTakenOver:

@@ -47,10 +47,11 @@ class PendingWrites:
 
     last: the position after the newest entry, written or not. flying: frames being written; pending: frames after them.
     cuts: positions at which a file or message starts. waiting: tasks that wait until a position is written. since_s:
-    when the log last accepted anything, on the monotonic clock; it counts while `writing`.
+    when the log last accepted anything, on the monotonic clock; it counts while `writing`. is_awaited: somebody waits
+    for entries that are queued.
     """
 
-    __slots__ = ("cuts", "flying", "key", "last", "pending", "since_s", "waiting", "writing")
+    __slots__ = ("cuts", "flying", "is_awaited", "key", "last", "pending", "since_s", "waiting", "writing")
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -59,7 +60,7 @@ class PendingWrites:
         self.flying: list[Frame | TradeBatch] = []
         self.cuts: set[int] = set()
         self.waiting: list[Waiter] = []
-        self.writing = False
+        self.writing = self.is_awaited = False
         self.since_s = 0.0
 
     @property

@@ -94,22 +94,17 @@ class Stream(StreamState):
         self.position += len(columns.at_ns)
         if session is None or self.degraded:  # the recording will have the trades
             return ()
-        fired = self._fold(session, columns)
-        return [(session.opening, alert) for alert in fired] if fired and session.opening.front else ()
-
-    def _fold(self, session: LiveSession, columns: Columns) -> list[Fired]:
         fired: list[Fired] = []
         try:
             if columns.old is None:
-                return session.trades(columns.at_ns, columns.ticks, columns.sizes)
-            for first, last, watched in _stretches(columns.old):
-                at_ns, ticks, sizes = (
-                    column[first:last] for column in (columns.at_ns, columns.ticks, columns.sizes)
-                )
-                fired += session.trades(at_ns, ticks, sizes, watched=watched)
+                fired = session.trades(columns.at_ns, columns.ticks, columns.sizes)
+            else:
+                for first, last, watched in _stretches(columns.old):
+                    at_ns, ticks, sizes = (column[first:last] for column in columns[:3])
+                    fired += session.trades(at_ns, ticks, sizes, watched=watched)
         except RangeTooWide as problem:
             self.degraded = str(problem)
-        return fired
+        return [(session.opening, alert) for alert in fired] if fired and session.opening.front else ()
 
     def apply(self, entry: log.LogEntry) -> Outcome:
         """Apply the entry at `position`, advance the position, and return what the entry caused."""
@@ -180,7 +175,7 @@ class Stream(StreamState):
     def session_at(self, at_ns: int) -> LiveSession | None:
         """Return the session at a time (ns UTC); None if it is not open, or ended long ago."""
         for session in reversed(self.sessions):
-            if session.opening.open_ns <= at_ns < session.opening.close_ns:
+            if session.open_ns <= at_ns < session.close_ns:
                 return session
         return None
 

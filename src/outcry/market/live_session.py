@@ -29,6 +29,7 @@ class LiveSession:
 
     def __init__(self, opening: Opening, *, silent: bool = False) -> None:
         self.opening = opening
+        self.open_ns, self.close_ns = opening.open_ns, opening.close_ns
         self.revision = 0
         self.empty = True  # nothing has traded, or all of it was busted
         self._bar_closes = BarCloses(opening.segments)
