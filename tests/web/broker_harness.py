@@ -5,9 +5,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import cast
 from unittest.mock import patch
 
+from outcry.app.people import People
+from outcry.base.log_events import EventLog
 from outcry.connections.model import (
     Broker,
     BrokerField,
@@ -18,8 +20,10 @@ from outcry.connections.model import (
     Finding,
 )
 from outcry.connections.pushed import PushedConnections
+from outcry.connections.service import BrokerConnections
+from outcry.http.edge import AsgiApp
 from outcry.live.registry import Registry
-from outcry.web.page_services import PageServices
+from outcry.web.page_services import UsageOf
 
 ACME = Broker(
     "acme",
@@ -150,9 +154,11 @@ def connected_by(connections: ScriptedConnections | None) -> Iterator[None]:
         yield
         return
 
-    def supplied(**parts: Any) -> PageServices:
-        connections.registry = parts["registry"]
-        return PageServices(**(parts | {"connections": connections}))
+    original = People.pages
 
-    with patch("outcry.app.pages.PageServices", supplied):
+    def pages(people: People, _connections: object, usage: UsageOf, event_log: EventLog) -> AsgiApp:
+        connections.registry = people.installation.registry
+        return original(people, cast("BrokerConnections", connections), usage, event_log)
+
+    with patch.object(People, "pages", pages):
         yield
