@@ -45,6 +45,10 @@ class Moved:
         self._move(now_ns)
         return self._limiter.recent(prefix)
 
+    def refusal(self, subject: str, limit: int, now_ns: int) -> Verdict | None:
+        self._move(now_ns)
+        return self._limiter.refusal(subject, limit)
+
     def peek(self, subject: str, limit: int, now_ns: int) -> Verdict:
         self._move(now_ns)
         return self._limiter.peek(subject, limit)

@@ -58,6 +58,20 @@ def test_a_refused_request_is_not_counted(make: Make) -> None:
     assert limiter.take("key:1", 30, START + WINDOW).allowed
 
 
+def test_a_refusal_is_known_without_counting(make: Make) -> None:
+    limiter = make()
+    assert limiter.refusal("key:1", 30, START) is None
+    for second in range(30):
+        assert limiter.refusal("key:1", 30, START + second * 1000 * MS) is None
+        assert limiter.take("key:1", 30, START + second * 1000 * MS).allowed
+    refused = limiter.take("key:1", 30, START + 30_000 * MS)
+    assert not refused.allowed
+    assert limiter.refusal("key:1", 30, START + 30_000 * MS) == refused
+    assert limiter.refusal("key:1", 31, START + 30_000 * MS) is None
+    assert limiter.refusal("key:1", 30, START + WINDOW) is None
+    assert limiter.take("key:1", 30, START + WINDOW).allowed
+
+
 def test_subjects_are_counted_apart(make: Make) -> None:
     limiter = make()
     for _ in range(30):

@@ -15,7 +15,6 @@ import re
 from dataclasses import replace
 from functools import lru_cache
 from time import monotonic_ns
-from weakref import WeakValueDictionary
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
@@ -35,7 +34,7 @@ from outcry.http.requests import Request
 LONGEST_REQUEST = 2048
 #: Memory for header lines and for questions, and of an entry beside its key.
 _MOST_BYTES = 2**24
-_SENDER_BYTES, _QUESTION_BYTES = 400, 800
+_SENDER_BYTES, _QUESTION_BYTES, _AUDIENCE_BYTES = 400, 800, 400
 _LINE_END, _HEAD_END = b"\r\n", b"\r\n\r\n"
 #: A header line with one entity tag of ours. The next line must not continue it.
 _CONDITION = re.compile(rb'\r\n[Ii][Ff]-[Nn]one-[Mm]atch: ("[0-9a-f]{32}")(?=\r\n[^ \t])')
@@ -45,7 +44,7 @@ _NEVER_NS = 2**63
 class Audience:
     """Callers with the same scope and tier. They receive the same answers and share most headers."""
 
-    __slots__ = ("__weakref__", "fixed", "limit", "tier")
+    __slots__ = ("fixed", "limit", "tier")
 
     def __init__(self, caller: Caller) -> None:
         self.tier: ApiTier = caller.tier
@@ -110,7 +109,10 @@ class FastPathCache:
         self._questions = RecentlyUsed[tuple[bytes, Audience], Question](
             _MOST_BYTES, lambda asked: len(asked[0]) + _QUESTION_BYTES
         )
-        self._audiences = WeakValueDictionary[tuple[Scope | None, ApiTier, int], Audience]()
+        #: An audience that was dropped and is needed again begins without answers.
+        self._audiences = RecentlyUsed[tuple[Scope | None, ApiTier, int], Audience](
+            _MOST_BYTES, lambda _key: _AUDIENCE_BYTES
+        )
         self._take, self._refusal = edge.limiter.take, edge.limiter.refusal
         self._now_ns = edge.clock.now_ns
         self._make_id = edge.ids.make_bytes
@@ -271,7 +273,8 @@ class FastPathCache:
         key = (caller.scope, caller.tier, caller.limit)
         found = self._audiences.get(key)
         if found is None:
-            found = self._audiences[key] = Audience(caller)
+            found = Audience(caller)
+            self._audiences.put(key, found)
         return found
 
 
