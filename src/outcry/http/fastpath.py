@@ -33,7 +33,7 @@ from outcry.http.requests import Request
 
 LONGEST_REQUEST = 2048
 #: Memory for header lines and for questions, and of an entry beside its key.
-_MOST_BYTES = 2**24
+MOST_BYTES = 2**24
 _SENDER_BYTES, _QUESTION_BYTES, _AUDIENCE_BYTES = 400, 800, 400
 _LINE_END, _HEAD_END = b"\r\n", b"\r\n\r\n"
 #: A header line with one entity tag of ours. The next line must not continue it.
@@ -100,18 +100,18 @@ class Question:
 class FastPathCache:
     """Callers by header lines, and answers by request line and audience.
 
-    Only requests with a valid key are cached, so others cannot fill the memory.
+    Only requests with a valid key are cached, so others cannot fill the memory. `most_bytes`: memory for each of both.
     """
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: Edge, most_bytes: int = MOST_BYTES) -> None:
         self._edge = edge
-        self._senders = RecentlyUsed[bytes, Sender](_MOST_BYTES, lambda block: len(block) + _SENDER_BYTES)
+        self._senders = RecentlyUsed[bytes, Sender](most_bytes, lambda block: len(block) + _SENDER_BYTES)
         self._questions = RecentlyUsed[tuple[bytes, Audience], Question](
-            _MOST_BYTES, lambda asked: len(asked[0]) + _QUESTION_BYTES
+            most_bytes, lambda asked: len(asked[0]) + _QUESTION_BYTES
         )
         #: An audience that was dropped and is needed again begins without answers.
         self._audiences = RecentlyUsed[tuple[Scope | None, ApiTier, int], Audience](
-            _MOST_BYTES, lambda _key: _AUDIENCE_BYTES
+            most_bytes, lambda _key: _AUDIENCE_BYTES
         )
         self._take, self._refusal = edge.limiter.take, edge.limiter.refusal
         self._now_ns = edge.clock.now_ns
