@@ -46,7 +46,7 @@ def more(size: Size) -> Iterator[Figure]:
         raise RuntimeError(
             f"two results: py-market-profile's POC {peer.poc}, ours {profile(made, windows).vpoc} ticks"
         )
-    name = f"bulk profile, {count / 1_000_000:g} M trades"
+    name = f"bulk profile, {count / 1_000_000:g} M trades, against a peer"
     note = f"{costs['peer'].rate(count / 1e6)} M trades/CPU-s there"
     yield Figure.ratio(name, costs["peer"], costs["profile"], "py-market-profile", at_least(100), note)
 

@@ -16,9 +16,11 @@ from tempfile import TemporaryDirectory
 from bench.figures import Figure, Goal, Rounds, at_least, at_most, shown
 from bench.measurement import Size, Unavailable
 from bench.processes import pss_bytes
-from bench.web_load import Load, Question, ask, load, need
+from bench.web_load import Load, Question, ask, load, need, prepare
 from bench.web_servers import lay_out, new_keys, nginx, served, service
 from support.engines.ports import free_ports
+
+from outcry.access.tiers import REQUESTS_ALLOWED
 
 LEVELS = "/api/levels?symbol=ES"
 PATHS = {
@@ -26,6 +28,7 @@ PATHS = {
 }
 #: Keys of one load and of the two that show whether many distinct requests cost more; each asks for the levels.
 FEW, BELOW, ABOVE = 300, 3_000, 6_000
+_FREE = REQUESTS_ALLOWED["free"]
 #: A smoke test divides these and the requests of a load by this.
 _CUT = 15
 REQUESTS, PACED_S = 15_000, 2.0
@@ -46,7 +49,7 @@ class Stage:
         costs: dict[str, list[float]] = {name: [] for name in self.questions}
         for _ in range(rounds):
             for name, question in self.questions.items():
-                load(question, len(question.keys.read_text().split()))
+                prepare(question)
                 costs[name].append(load(question, self.requests).cost_s)
         return {name: Rounds.of(each) for name, each in costs.items()}
 
@@ -93,7 +96,7 @@ def _delay(stage: Stage, costs: Mapping[str, Rounds], size: Size) -> Figure:
     for _ in range(size.rounds):
         for name, loads in found.items():
             question, rate = stage.questions[name], SHARE / costs[name].median
-            load(question, len(question.keys.read_text().split()))
+            prepare(question)
             pauses = 1, max(1, round(2 * PACED / rate * 1e3) - 1)
             loads.append(load(question, round(rate * lasts_s), connections=PACED, pause_ms=pauses))
     ours, theirs = (Rounds.of([each.p99_ms for each in loads]) for loads in found.values())
@@ -140,14 +143,12 @@ def _stage(size: Size) -> Generator[Stage]:
         levels = questions["levels"]
         questions |= {
             "304": replace(levels, keys=groups["304"], status=304, etag=answers["levels"].headers["etag"]),
-            "429": replace(levels, keys=groups["free"], status=429),
+            "429": replace(levels, keys=groups["free"], status=429, asked_before=_FREE + 1),
             "404": replace(levels, keys=groups["404"], path="/api/levels?symbol=NOPE", status=404),
             "below": replace(levels, keys=groups["below"]),
             "above": replace(levels, keys=groups["above"]),
             "generic": replace(levels, server=slow, keys=groups["levels"]),
         }
-        for _ in range(30):
-            ask(replace(levels, status=200), keys["free"][0])
         files = stack.enter_context(nginx(folder, answers["levels"].headers, len(answers["levels"].body)))
         for name in PATHS:
             questions[f"nginx {name}"] = Question(files, f"/{name}.json", groups["levels"])

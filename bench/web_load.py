@@ -62,13 +62,17 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request to a server by one of several keys, with the status that it must have."""
+    """A request to a server by each of several keys in turn, with the status that it must have.
+
+    asked_before: how often each key asks before a load is counted, so that the server has the answer, or refuses one.
+    """
 
     server: Running
     path: str
     keys: Path
     status: int = 200
     etag: str = "-"
+    asked_before: int = 1
 
     @property
     def url(self) -> str:
@@ -83,14 +87,22 @@ def need(*programs: str) -> None:
         raise Unavailable(f"{' and '.join(missing)} not found: make browser installs what Debian has")
 
 
+def prepare(question: Question) -> None:
+    """Let each key ask before a load. Raises `RuntimeError` unless the answer then has the question's status."""
+    keys = question.keys.read_text().split()
+    load(question, question.asked_before * len(keys))
+    status = ask(question, keys[0]).status
+    if status != question.status:
+        raise RuntimeError(f"{question.url} answered {status}, not {question.status}")
+
+
 def load(
     question: Question, count: int, *, connections: int = CONNECTIONS, pause_ms: tuple[int, int] = (0, 0)
 ) -> Load:
     """Send a number of requests as fast as the server answers, or with pauses of each connection.
 
-    Raises `RuntimeError` unless the server answers with the question's status. A few refusals are tolerated.
+    Raises `RuntimeError` if the server refuses requests that it should answer, but for a few.
     """
-    check(question)
     script = question.keys.with_name("load.lua")
     script.write_text(_LUA)
     limit_s = (
@@ -127,14 +139,6 @@ def load(
         p50_ms=_milliseconds(_found(r"50%\s+([\d.]+)(us|ms|s)", output)),
         p99_ms=_milliseconds(_found(r"99%\s+([\d.]+)(us|ms|s)", output)),
     )
-
-
-def check(question: Question) -> None:
-    """Raise `RuntimeError` unless the answer to the first key has the question's status."""
-    with question.keys.open() as keys:
-        status = ask(question, next(keys).strip()).status
-    if status != question.status:
-        raise RuntimeError(f"{question.url} answered {status}, not {question.status}")
 
 
 @dataclass(frozen=True, slots=True)
