@@ -63,6 +63,8 @@ def goals(size: Size) -> Iterator[Figure]:
             found, least = json.loads(ours()), json.loads(theirs())
         memory = pss_bytes(service.process.pid) - empty
     extra = Rounds.of([cost - idle.median for cost in used.costs])
+    if extra.best <= 0:
+        raise RuntimeError("the service needed less with readers than without: the machine is too busy")
     told = (found["events"].get("quote", 0) + found["events"].get("levels", 0)) / lasts_s
     bare_told = sum(least["events"].values()) / lasts_s
     note = f"{100 * extra.median:.0f} % to {shown(100 * bare.median)} % of a processor, "
