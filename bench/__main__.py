@@ -81,8 +81,8 @@ def main() -> int:
         for measure, is_listed in measures:
             if measure is not None:
                 failed |= not _run(name, measure, size, run, is_listed=is_listed)
-    if given.json:
-        run.save(given.json)
+        if given.json:  # after each bench, so that an interrupted run leaves its figures
+            run.save(given.json)
     missed = sum(line.figure.verdict == "MISSED" for line in run.lines)
     print(f"\n{sum(line.figure.goal is not None for line in run.lines)} goals, {missed} missed")
     return 1 if failed else 0
