@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, bindparam, func, select, update
 
 from outcry.database import schema
+from outcry.database.json_rows import json_rows, values_of
 from outcry.delivery.model import SubscriptionPhase, Target
 from outcry.delivery.outbox_model import (
     MOST_ALERTS,
@@ -134,36 +135,39 @@ def _choose(
 ) -> Mapping[str, int]:
     """Return the ids of the next messages with their subscriptions. New messages are formed from waiting entries."""
     chosen: dict[str, int] = {}
-    new: list[dict[str, Any]] = []
+    new: list[tuple[int, str, int, int]] = []
     for number, state in due.items():
         message_id = state.message_id
         if message_id is None:
             message_id = f"msg_{uuid.uuid4().hex}"
             most = MOST_ALERTS[Target(candidates[number]["target"])]
-            new.append({"message": message_id, "queue": number, "before": state.before_id, "most": most})
+            new.append((number, message_id, state.before_id, most))
         chosen[message_id] = number
     if new:
-        connection.execute(_gather(), [row | {"now_ns": now_ns} for row in new])
+        connection.execute(_gather(), {**values_of(new), "now_ns": now_ns})
     return chosen
 
 
 @cache
 def _gather() -> Any:
-    """Put waiting entries that belong to no message into a new message."""
-    free = schema.outbox.alias("free")
-    oldest = (
-        select(free.c.id)
+    """Put waiting entries that belong to no message into new messages, the oldest first."""
+    rows = json_rows("new", queue=int, message=str, before_id=int, most=int).c
+    free = schema.outbox.alias("free").c
+    place = func.row_number().over(partition_by=rows.queue, order_by=free.id)
+    found = (
+        select(free.id, rows.message, rows.most, place.label("place"))
         .where(
-            free.c.subscription_id == bindparam("queue"),
-            free.c.phase == EntryPhase.WAITING.value,
-            free.c.message_id.is_(None),
-            free.c.due_ns <= _NOW,
-            free.c.id < bindparam("before"),
+            free.subscription_id == rows.queue,
+            free.phase == EntryPhase.WAITING.value,
+            free.message_id.is_(None),
+            free.due_ns <= _NOW,
+            free.id < rows.before_id,
         )
-        .order_by(free.c.id)
-        .limit(bindparam("most"))
+        .subquery("found")
+        .c
     )
-    return update(schema.outbox).where(_OUTBOX.id.in_(oldest)).values(message_id=bindparam("message"))
+    chosen = (_OUTBOX.id == found.id, found.place <= found.most)
+    return update(schema.outbox).where(*chosen).values(message_id=found.message)
 
 
 def _read(

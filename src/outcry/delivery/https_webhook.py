@@ -3,6 +3,7 @@
 Only a 2xx status means delivered. After any other response the message is retried, or retained as failed.
 """
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from outcry.base.clock import Clock
@@ -17,6 +18,7 @@ from outcry.delivery.signing import signed
 NUMBERS_HEADER = "outcry-seq"
 #: Response header by which a receiver can disable the webhook or refuse a message.
 WISH_HEADER = "webhook-delivery"
+_MOST_CACHED_BODIES = 64
 
 
 class HttpsSender:
@@ -24,11 +26,12 @@ class HttpsSender:
 
     def __init__(self, egress: Egress, pages: str, clock: Clock) -> None:
         self._egress, self._pages, self._clock = egress, pages, clock
+        self._bodies: OrderedDict[tuple[tuple[int, str], ...], bytes] = OrderedDict()
 
     async def send(self, message: Message, address: str, secrets: Sequence[str]) -> SendResult:
         """Send a message once, within 20 seconds."""
         now_ns = self._clock.now_ns()
-        body = encoded(body_of(message, self._pages, now_ns))
+        body = self._body(message, now_ns)
         headers = {"content-type": "application/json", **signed(message.message_id, body, secrets, now_ns)}
         if message.entries:
             headers[NUMBERS_HEADER] = " ".join(
@@ -44,3 +47,15 @@ class HttpsSender:
         if "abort-message" in wishes and sent.verdict in {Verdict.LATER, Verdict.SLOWER}:
             return sent_of(reply, Verdict.REFUSED, "aborted", address, body, secrets=secrets)
         return sent
+
+    def _body(self, message: Message, now_ns: int) -> bytes:
+        """Return the encoded body. All subscriptions to the same alerts receive the same one, so it is cached."""
+        if not message.entries:
+            return encoded(body_of(message, self._pages, now_ns))
+        alerts = tuple((entry.alert.seq, entry.alert.key) for entry in message.entries)
+        body = self._bodies.get(alerts)
+        if body is None:
+            body = self._bodies[alerts] = encoded(body_of(message, self._pages, now_ns))
+            if len(self._bodies) > _MOST_CACHED_BODIES:
+                self._bodies.popitem(last=False)
+        return body

@@ -63,6 +63,11 @@ def read_states(
     }  # fmt: skip
 
 
+def read_waiting(connection: Connection, subscription_ids: Sequence[int]) -> Sequence[int]:
+    """Return those of these subscriptions that have waiting entries. Cheaper than their states."""
+    return connection.execute(_waiting_query(), {"ids": list(subscription_ids)}).scalars().all()
+
+
 def look_again(connection: Connection, subscription_ids: Sequence[int], now_ns: int) -> None:
     """Compute and store when these queues must next be checked.
 
@@ -113,6 +118,13 @@ def _that_wait() -> Any:
     return select(_OUTBOX.subscription_id).where(
         _OUTBOX.alert_seq >= bindparam("first"), _OUTBOX.phase == _WAITING
     )
+
+
+@cache
+def _waiting_query() -> Any:
+    waits = exists().where(_OUTBOX.subscription_id == _QUEUES.subscription_id, _OUTBOX.phase == _WAITING)
+    ids = bindparam("ids", expanding=True)
+    return select(_QUEUES.subscription_id).where(_QUEUES.subscription_id.in_(ids), waits)
 
 
 @cache

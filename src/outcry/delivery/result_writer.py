@@ -16,6 +16,8 @@ from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.outcomes import Decision
 
 _RETRY_S = 1.0
+#: How long a result waits for others, so that one transaction writes many.
+_GATHERING_S = 0.025
 #: How often a batch may be refused while other writes succeed, before its results are written one by one.
 _MOST_REFUSALS = 3
 
@@ -38,10 +40,13 @@ class ResultWriter:
 
     async def run(self) -> None:
         """Write queued results until cancelled."""
+        await self.write()  # those of an earlier run that was interrupted
         while True:
-            await self.write()
-            self._some.clear()
             await self._some.wait()
+            self._some.clear()
+            await asyncio.sleep(_GATHERING_S)
+            if self._waiting:
+                await self._write(list(self._waiting), _MOST_REFUSALS)
 
     async def write(self) -> None:
         """Write all queued results."""

@@ -6,20 +6,23 @@ A result whose lease was lost changes no entry and no queue. A result for an old
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, null, select, update
 
 from outcry.database import schema
+from outcry.database.json_rows import json_rows, values_of
 from outcry.database.lock_order import lock_queues
 from outcry.delivery.claiming import MISSED_PHASES, QUEUE_FIELDS
 from outcry.delivery.model import AttemptRow, SubscriptionPhase
 from outcry.delivery.outbox_model import DeliveryResult, Entry, EntryPhase, Message, Sign, moved_by
-from outcry.delivery.queues import look_again, read_states
+from outcry.delivery.queues import look_again, read_states, read_waiting
 from outcry.delivery.subscription_store import write_attempt
 
 _QUEUES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
 _WAITING = EntryPhase.WAITING.value
+_QUEUE_VALUES = attrgetter(*QUEUE_FIELDS)
 _DISABLED_FROM = [phase.value for phase in moved_by(Sign.SWITCHED_OFF)]
 
 
@@ -42,8 +45,7 @@ def return_entries(connection: Connection, message: Message, entries: Sequence[E
     number, ids = message.subscription.id, {entry.id for entry in entries}
     if not entries or not _is_mine(message, _read_stored(connection, [number])):
         return
-    rows = [{"entry": entry_id, "message": message.message_id, "due": due_ns} for entry_id in ids]
-    connection.execute(_put_back(), rows)
+    connection.execute(_put_back(), values_of([(entry_id, message.message_id, due_ns) for entry_id in ids]))
     if ids.issuperset(entry.id for entry in message.entries):
         _let_go(connection, [number])
 
@@ -101,49 +103,45 @@ def _current(
 
 def _settle_entries(connection: Connection, done: Sequence[DeliveryResult]) -> None:
     settled = [
-        {"entry": entry.id, "message": one.message.message_id} | _became(one)
+        (entry.id, one.message.message_id, *became)
         for one in done
+        for became in (_became(one),)
         for entry in one.message.entries
     ]
     if settled:
-        connection.execute(_settle(), settled)
+        connection.execute(_settle(), values_of(settled))
     reported = [one.message.subscription.id for one in done if one.reported_missed and one.message.missed]
     if reported:
         missed = (_OUTBOX.subscription_id.in_(reported), _OUTBOX.phase.in_(MISSED_PHASES))
         connection.execute(update(schema.outbox).where(*missed).values(phase=EntryPhase.DEAD.value))
 
 
-def _became(done: DeliveryResult) -> dict[str, Any]:
+def _became(done: DeliveryResult) -> tuple[str, int, int, int, int | None]:
+    """Return the new phase, due time, tries, attempts and end of a message's entries."""
     ended_ns = None
     if done.phase is not EntryPhase.WAITING:
         ended_ns = done.attempt.at_ns if done.attempt else max(done.due_ns, done.message.created_ns)
     attempts = done.message.attempts + (done.attempt is not None)
-    became = {"became": done.phase.value, "due": done.due_ns, "ended": ended_ns}
-    return became | {"tried": done.tries, "attempted": attempts}
+    return done.phase.value, done.due_ns, done.tries, attempts, ended_ns
 
 
-def _in_message() -> Any:
-    return (
-        _OUTBOX.id == bindparam("entry"),
-        _OUTBOX.message_id == bindparam("message"),
-        _OUTBOX.phase == _WAITING,
-    )
+def _in_message(rows: Any) -> Any:
+    return (_OUTBOX.id == rows.entry, _OUTBOX.message_id == rows.message, _OUTBOX.phase == _WAITING)
 
 
 @cache
 def _settle() -> Any:
-    values = {"phase": bindparam("became"), "due_ns": bindparam("due")}
-    values |= {
-        "tries": bindparam("tried"),
-        "attempts": bindparam("attempted"),
-        "ended_ns": bindparam("ended"),
-    }
-    return update(schema.outbox).where(*_in_message()).values(values)
+    rows = json_rows(
+        "settled", entry=int, message=str, phase=str, due_ns=int, tries=int, attempts=int, ended_ns=int
+    ).c
+    names = ("phase", "due_ns", "tries", "attempts", "ended_ns")
+    return update(schema.outbox).where(*_in_message(rows)).values({name: rows[name] for name in names})
 
 
 @cache
 def _put_back() -> Any:
-    return update(schema.outbox).where(*_in_message()).values(message_id=None, due_ns=bindparam("due"))
+    rows = json_rows("returned", entry=int, message=str, due_ns=int).c
+    return update(schema.outbox).where(*_in_message(rows)).values(message_id=null(), due_ns=rows.due_ns)
 
 
 def _switch_off(connection: Connection, done: DeliveryResult) -> bool:
@@ -180,22 +178,23 @@ def _free_queues(connection: Connection, done: Sequence[DeliveryResult]) -> None
     if not done:
         return
     now_ns = max(one.queue.sent_ns for one in done)
-    states = read_states(connection, [one.message.subscription.id for one in done], now_ns)
-    rows: list[dict[str, Any]] = []
+    waiting = read_waiting(connection, [one.message.subscription.id for one in done])
+    states = read_states(connection, waiting, now_ns) if waiting else {}
+    rows: list[tuple[int | None, ...]] = []
     for one in done:
         number, queue = one.message.subscription.id, one.queue
-        due_ns = states[number].due_ns(queue.sent_ns, queue.closed_until_ns)
-        rows.append(
-            {f"new_{name}": getattr(queue, name) for name in QUEUE_FIELDS} | {"queue": number, "due": due_ns}
-        )
-    connection.execute(_free(), rows)
+        state = states.get(number)
+        due_ns = state.due_ns(queue.sent_ns, queue.closed_until_ns) if state is not None else None
+        rows.append((number, due_ns, *_QUEUE_VALUES(queue)))
+    connection.execute(_free(), values_of(rows))
 
 
 @cache
 def _free() -> Any:
-    values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in QUEUE_FIELDS}
-    values |= {"worker": "", "leased_until_ns": 0, "due_ns": bindparam("due")}
-    return update(schema.lanes).where(_QUEUES.subscription_id == bindparam("queue")).values(values)
+    rows = json_rows("freed", queue=int, due_ns=int, **dict.fromkeys(QUEUE_FIELDS, int)).c
+    values: dict[str, Any] = {name: rows[name] for name in ("due_ns", *QUEUE_FIELDS)}
+    values |= {"worker": "", "leased_until_ns": 0}
+    return update(schema.lanes).where(_QUEUES.subscription_id == rows.queue).values(values)
 
 
 def keep_attempts(connection: Connection, attempts: Sequence[AttemptRow]) -> None:
