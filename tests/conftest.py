@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from sqlalchemy import Engine, PoolProxiedConnection
 
-import outcry
 from outcry.base.build_form import form
 from outcry.database.database import open_engine, sqlite_url
 from outcry.database.migrate import current, migrate
@@ -41,7 +40,7 @@ def pytest_report_header() -> str:
 
 def pytest_sessionstart() -> None:
     """Refuse to test modules that were compiled in place before their sources changed."""
-    for built in Path(outcry.__file__).parent.rglob("*.so"):
+    for built in (Path(__file__).parents[1] / "src" / "outcry").rglob("*.so"):
         source = built.with_name(built.name.partition(".")[0] + ".py")
         if source.stat().st_mtime > built.stat().st_mtime:
             pytest.exit(

@@ -65,7 +65,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("suite", [*sorted({module.parts[1] for module in MODULES}), "golden", "library"])
 def test_the_compiled_form_passes_the_tests(release: Path, suite: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"tests/{suite}"], cwd=ROOT,
+        [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", f"tests/{suite}"], cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(release)}, capture_output=True, text=True, check=False, timeout=3600,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-8000:]
