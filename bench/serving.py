@@ -27,7 +27,7 @@ PATHS = {
     name: f"/api/{name}?symbol=ES" for name in ("levels", "context", "profile", "history", "alerts", "chart")
 }
 #: Keys of one load and of the two that show whether many distinct requests cost more; each asks for the levels.
-FEW, BELOW, ABOVE = 300, 3_000, 6_000
+FEW, BELOW, ABOVE = 600, 3_000, 6_000
 _FREE = REQUESTS_ALLOWED["free"]
 #: A smoke test divides these and the requests of a load by this.
 _CUT = 15
@@ -89,7 +89,9 @@ def more(size: Size) -> Iterator[Figure]:
             ("generic", "uvicorn", "a bare uvicorn application"),
         ):
             note = f"{costs[name].rate(1e-3)} to {costs[other].rate(1e-3)} k requests/CPU-s"
-            yield Figure.ratio(f"`GET /api/levels`, {name}", costs[other], costs[name], words, note=note)
+            yield Figure.ratio(
+                f"`GET /api/levels`, {name} against {other}", costs[other], costs[name], words, note=note
+            )
 
 
 def _delay(stage: Stage, costs: Mapping[str, Rounds], size: Size) -> Figure:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import uvloop
 from bench.figures import Figure, Rounds, at_least, at_most, shown
 from bench.latency import add_keys, served
-from bench.measurement import Size
+from bench.measurement import Scale, Size
 from bench.processes import cpu_ns, pss_bytes
 from bench.tape import PRODUCTS, contracts, lay_out
 from support.engines.ports import free_ports
@@ -63,7 +63,7 @@ def goals(size: Size) -> Iterator[Figure]:
             found, least = json.loads(ours()), json.loads(theirs())
         memory = pss_bytes(service.process.pid) - empty
     extra = Rounds.of([cost - idle.median for cost in used.costs])
-    if extra.best <= 0:
+    if extra.best <= 0 and size.scale is not Scale.SMOKE:
         raise RuntimeError("the service needed less with readers than without: the machine is too busy")
     told = (found["events"].get("quote", 0) + found["events"].get("levels", 0)) / lasts_s
     bare_told = sum(least["events"].values()) / lasts_s

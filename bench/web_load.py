@@ -26,7 +26,7 @@ _STALLED = 0.001
 #: `wrk` has no such number and ends early on an interrupt only.
 _LUA = """
 local ffi = require("ffi")
-ffi.cdef "int kill(int, int); int getpid(void);"
+ffi.cdef "int kill(int, int); int getpid(void); int usleep(unsigned);"
 local requests, at, left = {}, 0, 0
 function init(args)
   left = tonumber(args[2])
@@ -41,10 +41,14 @@ function init(args)
   end
 end
 function request()
-  at = at % #requests + 1
+  if at == 1 then ffi.C.usleep(20000) end  -- until the main thread handles interrupts
+  at = at + 1
   left = left - 1
-  if left == 0 then ffi.C.kill(ffi.C.getpid(), 2) end
-  return requests[at]
+  if left == 0 then
+    wrk.thread:stop()
+    ffi.C.kill(ffi.C.getpid(), 2)
+  end
+  return requests[(at - 1) % #requests + 1]
 end
 """
 
