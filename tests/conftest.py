@@ -1,20 +1,14 @@
-"""Fixtures of every suite: folders of temporary files and shared data, and a migrated database to copy."""
+"""Fixtures of every suite: folders of temporary files and shared data."""
 
 import os
 import shutil
-import sqlite3
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
-from sqlalchemy import Engine, PoolProxiedConnection
 
 from outcry.base.build_form import form
-from outcry.database.database import open_engine, sqlite_url
-from outcry.database.migrate import current, migrate
 
 pytest_plugins = ["tests.installations", "tests.recordings.file_readers"]
 
@@ -61,34 +55,3 @@ def shared() -> Path:
             pytest.fail(message)
         pytest.skip(message)
     return folder
-
-
-@pytest.fixture(scope="session", autouse=True)
-def copied_databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Let `open_installation` copy a migrated SQLite database instead of migrating each, which is ten times as fast.
-
-    Databases of an earlier schema, and those of the migration tests, are migrated.
-    """
-    engine = open_engine(str(sqlite_url(tmp_path_factory.mktemp("migrated"))))
-    migrate(engine)
-    template = sqlite3.connect(":memory:", check_same_thread=False)
-    with engine.connect() as connection:
-        _driver(connection.connection).backup(template)
-    engine.dispose()
-
-    def copy(engine: Engine) -> bool:
-        if engine.dialect.name != "sqlite" or current(engine) is not None:
-            return migrate(engine)
-        with engine.connect() as connection:
-            template.backup(_driver(connection.connection))
-        return True
-
-    with patch("outcry.database.migrate.migrate", copy):
-        yield
-    template.close()
-
-
-def _driver(pooled: PoolProxiedConnection) -> sqlite3.Connection:
-    driver = pooled.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
-    return driver
