@@ -21,8 +21,8 @@ Outcry logs JSON lines to standard error. Every line has `at` (UTC), `level` and
 
 Keys, tokens and passwords are never logged; URLs that contain them are redacted.
 
-`error` events need an operator, `warning` events need one if they continue, `info` events need none. `outcry agent
---log json` logs the events of feeds, streams and the spool in the same form.
+`error` events need action by an operator. `warning` events need it only if they continue, and `info` events never.
+`outcry agent --log json` logs the events of feeds, streams and its spool (unsent trades on disk) in the same form.
 
 | event | level | meaning | what to do |
 |---|---|---|---|

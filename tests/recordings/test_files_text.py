@@ -83,7 +83,7 @@ def test_stamps_that_say_their_zone(tmp_path, read, stamp) -> None:
 
 
 def test_a_column_named_utc_is_not_overruled(tmp_path, refused) -> None:
-    assert "named as UTC" in str(
+    assert "says UTC" in str(
         refused(write(tmp_path, "ESH4.csv", samples.GENERIC), tz="Asia/Tokyo", stamp="open")
     )
 

@@ -192,7 +192,9 @@ def _product(row: _Row) -> Product:
     if not set(product.skipped) < set(product.months):
         raise row.refuse("names a month that is not in months", "skipped")
     if product.tick_e9 * product.multiplier_e9 % PRICE_SCALE:
-        raise row.refuse("tick times multiplier is no whole number of 10⁻⁹ dollars", "tick")
+        raise row.refuse(
+            "the tick value (tick size × multiplier) must be a whole multiple of 10⁻⁹ dollars", "tick"
+        )
     return product
 
 

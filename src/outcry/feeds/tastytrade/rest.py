@@ -105,7 +105,9 @@ class TastytradeRest:
             raise FeedLost("protocol", "tastytrade returned no quote token")
         if level in _NOT_REAL_TIME:
             raise FeedRefused(
-                "not_entitled", f"tastytrade offers this login only quotes of the level {level}"
+                "not_entitled",
+                f"tastytrade offers only {level} quotes for this login. "
+                "Open an account there with real-time market data, then retry.",
             )
         if not self._is_trusted(url):
             raise FeedLost("protocol", "tastytrade returned a market data URL of another host")

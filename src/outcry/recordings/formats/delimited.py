@@ -51,8 +51,8 @@ def check_options(path: Path, dialect: Dialect, options: ReadOptions) -> None:
             raise FileRefused(path, place, f"{zone!r:.40} is not a time zone",
                               "use an IANA name, for example America/New_York or UTC") from fault  # fmt: skip
     if dialect.says_utc and options.tz not in (None, "UTC"):
-        raise FileRefused(path, "--tz", f"the time column is named as UTC, but --tz is {options.tz}",
-                          "omit --tz, or rename the column")  # fmt: skip
+        raise FileRefused(path, "--tz", f"the name of the time column says UTC, but --tz is {options.tz}",
+                          "omit --tz, or remove `_utc` from the column name if the times are not in UTC")  # fmt: skip
     if dialect.written_zone is not None and options.tz not in (None, dialect.written_zone):
         raise FileRefused(path, "--tz", f"the timestamps are in {dialect.written_zone}, but --tz is {options.tz}",
                           "omit --tz")  # fmt: skip

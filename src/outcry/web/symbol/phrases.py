@@ -72,9 +72,9 @@ VOTES: Mapping[str, tuple[str, str, str]] = {
         "Range extension only below the IB",
     ),
     "one_timeframing": (
-        "One-timeframing up: three periods in a row held the previous low",
+        "One-timeframing up: no period of the last three traded below the low of the one before",
         "Not one-timeframing",
-        "One-timeframing down: three periods in a row held the previous high",
+        "One-timeframing down: no period of the last three traded above the high of the one before",
     ),
 }
 

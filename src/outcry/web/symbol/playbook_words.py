@@ -92,23 +92,23 @@ CONDITIONS: Mapping[tuple[Observable, Op], str] = {
 #: Singular and plural forms.
 CONDITIONS_IN_A_ROW: Mapping[Op, tuple[str, str]] = {
     ">": (
-        "%(times)s 30-minute close above %(price)s",
+        "One 30-minute close above %(price)s",
         "%(times)s consecutive 30-minute closes above %(price)s",
     ),
     ">=": (
-        "%(times)s 30-minute close at %(price)s or above",
+        "One 30-minute close at %(price)s or above",
         "%(times)s consecutive 30-minute closes at %(price)s or above",
     ),
     "<": (
-        "%(times)s 30-minute close below %(price)s",
+        "One 30-minute close below %(price)s",
         "%(times)s consecutive 30-minute closes below %(price)s",
     ),
     "<=": (
-        "%(times)s 30-minute close at %(price)s or below",
+        "One 30-minute close at %(price)s or below",
         "%(times)s consecutive 30-minute closes at %(price)s or below",
     ),
     "in": (
-        "%(times)s 30-minute close between %(price)s and %(to)s",
+        "One 30-minute close between %(price)s and %(to)s",
         "%(times)s consecutive 30-minute closes between %(price)s and %(to)s",
     ),
 }
