@@ -1,7 +1,7 @@
 """Compile translations and, if asked to, the hot modules into the wheel. Everything else is in pyproject.toml.
 
 With `COMPILE_OUTCRY=1`, mypyc compiles the modules of `[tool.mypy]`, and a C compiler the one kernel that is written in
-C. Otherwise the build needs neither, and the same files run as Python. Decision records 0051, 0059 and 0067.
+C. Otherwise the build needs neither, and the same files run as Python. Decision records 0051, 0059 and 0062.
 """
 
 import os

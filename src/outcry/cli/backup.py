@@ -109,7 +109,7 @@ def _copied(settings: Settings, folder: Path) -> Iterator[str]:
     missing_logs: list[Path] = []
     with tempfile.TemporaryDirectory(prefix="outcry-") as spare, readable(source, Path(spare)) as uri:
         for _ in range(_TRIES):
-            logs, before = _paths_of(source), missing
+            logs, before = _log_paths(source), missing
             _copy_database(uri, folder / DATABASE_FILE)
             missing = list(_copy_tape(source, folder))
             missing_logs = [path for path in logs if not _copy_log(path, folder / path.relative_to(source))]
@@ -177,7 +177,7 @@ def _damaged(source: Path, folder: Path) -> Iterator[str]:
     )
 
 
-def _paths_of(source: Path) -> list[Path]:
+def _log_paths(source: Path) -> list[Path]:
     return sorted((source / LOG_FOLDER).glob("*/*/*/*.log"))
 
 
@@ -208,7 +208,7 @@ def _newest(folder: Path) -> Path:
 
 def _copy_newer_logs(source: Path, folder: Path) -> None:
     """Copy log files that were created or grew during the copy."""
-    for path in _paths_of(source):
+    for path in _log_paths(source):
         target = folder / path.relative_to(source)
         if not target.exists() or target.stat().st_size < path.stat().st_size:
             _copy_log(path, target)

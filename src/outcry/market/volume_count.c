@@ -1,4 +1,4 @@
-/* The compiled form of volume_count.py, which states the rules; tests hold the two equal (decision record 0067).
+/* The compiled form of volume_count.py, which states the rules; tests hold the two equal (decision record 0062).
  *
  * A block of trades is checked first, in loops that the compiler vectorizes, and then counted without any check.
  * Neighbouring trades go into different tables, because an addition to a row waits for the one before it.
