@@ -31,7 +31,7 @@ class Announcements:
     def take(self, results: Sequence[Decision], switched_off: Sequence[DeliveryResult]) -> None:
         """Queue the warnings to owners that delivery results require.
 
-        `switched_off`: the results that disabled a subscription.
+        `results`: each with the warning to send, if any. `switched_off`: those among them that disabled a subscription.
         """
         for done in switched_off:
             self._add(lambda done=done: self._notices.switched_off(done.message, done.disable))
@@ -43,7 +43,7 @@ class Announcements:
                 )
 
     def settle(self, patience_s: float) -> None:
-        """Wait until all notices are sent, up to `patience_s`."""
+        """Wait until all notices are sent, for at most `patience_s` seconds."""
         with self._change:
             self._change.wait_for(lambda: not self._waiting and not self._announcing, patience_s)
 

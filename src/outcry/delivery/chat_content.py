@@ -30,7 +30,7 @@ _ENGLISH = NullTranslations()
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One alert in a chat message: its severity, its title line, and its sentence with the time it fired."""
+    """One alert in a chat message: its severity, its title, and its sentence with the time the alert fired."""
 
     severity: Severity
     title: str
@@ -98,7 +98,7 @@ def _when(row: AlertRow | None, message: Message, now_ns: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text without line breaks and unprintable, direction-changing or zero-width characters."""
+    """Return a text as one line, without characters that are unprintable, change the direction or have zero width."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
 

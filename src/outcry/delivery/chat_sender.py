@@ -1,8 +1,8 @@
 """Send messages to chats: the parts that Slack and Discord share.
 
-The form of the URL ensures that messages go to the chat's own hosts only. If a chat calls a message malformed, it is
-sent once more as plain text, so that a formatting bug of ours loses no alert. Missed alerts count as reported only once
-a message that mentions them was delivered.
+The form of the URL ensures that messages go to the chat's own hosts only. If a chat reports that a message is
+malformed, the sender sends it once more as plain text, so that a formatting bug of ours loses no alert. Missed alerts
+count as reported only once a message that mentions them was delivered.
 """
 
 from abc import ABC, abstractmethod
@@ -45,7 +45,10 @@ class ChatSender(ABC):
 
     @abstractmethod
     def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> SendResult:
-        """Interpret the chat's HTTP response to `body`; the code is `our_message` if the chat calls it malformed."""
+        """Interpret the chat's HTTP response to `body`.
+
+        The code is `our_message` if the chat reports `body` as malformed.
+        """
 
     def delay_ns(self, now_ns: int) -> int:
         """Return how long (ns) the chat's rate limit forbids sending; 0 if sending is allowed."""
@@ -78,9 +81,9 @@ class ChatSender(ABC):
 
 
 def _both(first: SendResult, second: SendResult) -> SendResult:
-    """Combine the results of the formatted and the plain-text attempt.
+    """Combine the results of the formatted attempt and the plain-text attempt.
 
-    The second counts. It carries the response excerpts of both, because the first shows a bug.
+    The result is that of the second attempt. It carries the response excerpts of both, because the first shows our bug.
     """
     excerpt = f"{first.excerpt[: LONGEST_EXCERPT // 2]} (then, as plain text:) {second.excerpt}"[
         :LONGEST_EXCERPT

@@ -1,7 +1,7 @@
 """Claim messages from the outbox for a worker that sends them.
 
-One claim with a unique name leases the queue of a subscription. A message gets its id and its entries before it is
-sent. Slow subscriptions get a limited share of the slots.
+A worker claims a message by a lease on the queue of its subscription; each claim has a unique name. A message gets its
+id and its entries before it is sent. Slow subscriptions may fill only a part of the places for messages in flight.
 """
 
 import uuid
@@ -44,7 +44,7 @@ _ALERT_FIELDS = tuple(column.name for column in ALERT_COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class ClaimLimits:
-    """How many queues a claim may lease: in all, and of slow receivers."""
+    """How many queues a claim may lease: in all, and of receivers whose last attempt was slow."""
 
     most: int
     slow: int
@@ -74,7 +74,7 @@ def claim(
 
 
 def _candidates(connection: Connection, now_ns: int, room: ClaimLimits) -> Mapping[int, RowMapping]:
-    """Return queues whose check time has come with their subscription, longest waiting first."""
+    """Return the queues to check now, each with its subscription, those that have waited longest first."""
 
     def found(faster_than_ms: int) -> Sequence[RowMapping]:
         values = {"now_ns": now_ns, "room": room.most, "faster_ms": faster_than_ms}
@@ -173,7 +173,7 @@ def _gather() -> Any:
 def _read(
     connection: Connection, chosen: Mapping[str, int], candidates: Mapping[int, RowMapping], lease: str
 ) -> list[Message]:
-    """Return messages with their alerts. Alerts can be deleted meanwhile; then there is nothing to send."""
+    """Return messages with their alerts. If all alerts of a message were deleted meanwhile, the message is left out."""
     reporting = [number for number in chosen.values() if candidates[number]["target"] != Target.HTTPS.value]
     missed: dict[int, int] = dict(_rows(connection, _missed(), reporting)) if reporting else {}
     messages: list[Message] = []

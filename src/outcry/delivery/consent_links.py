@@ -37,9 +37,9 @@ class ConsentLinks:
         return self._link("unsubscribe", row, None)
 
     def whose(self, purpose: Purpose, token: str) -> tuple[int, int] | None:
-        """Return the user id and the subscription id in a link's token; None if it is invalid or expired.
+        """Return the user id and the subscription id that a link's token contains; None if it is invalid or expired.
 
-        Call `holds` to check that it is still valid for that subscription.
+        Call `holds` afterwards, because the subscription may have changed since the link was sent.
         """
         if earlier := _EARLIER.fullmatch(token):
             return int(earlier[1]), int(earlier[2])

@@ -29,7 +29,7 @@ MOST_NAMED = 6
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One alert in a digest: its code, symbol, severity name and time, a short event and a sentence."""
+    """One alert as a digest lists it: code, symbol, severity name, time, the event in a few words, and a sentence."""
 
     code: str
     shape: str
@@ -41,7 +41,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class DigestMessage:
-    """Subject and bodies of a digest email. `request` is the text without secrets, for tests of a webhook."""
+    """Subject and bodies (plain text, HTML) of a digest email.
+
+    `request`: the plain text without the secret unsubscribe link. The page shows it to an owner who tests a webhook.
+    """
 
     subject: str
     text: str
@@ -83,7 +86,7 @@ def render_digest(message: Message, links: Links) -> DigestMessage:
 
 
 def _counted(words: Vocabulary, one: str, many: str, count: int) -> str:
-    """Return a count with its noun in singular or plural; empty for zero."""
+    """Return a count with its noun in singular (`one`) or plural (`many`); empty for zero."""
     return words.ngettext(one, many, count) % {"num": count} if count else ""
 
 

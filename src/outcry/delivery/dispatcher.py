@@ -3,7 +3,7 @@
 A queue holds the alerts of one subscription and sends one message at a time. A result is recorded before its queue is
 released; if the process stops before that, the message is sent again with the same id. One thread accesses the outbox,
 off the event loop, and results that arrive at about the same time are written together. Slow receivers take only a
-share of the slots.
+share of the places for messages in flight.
 """
 
 import asyncio
@@ -67,7 +67,10 @@ class Parts:
 
 
 class Dispatcher:
-    """Deliver due messages, on the running event loop. `chance` randomises the times of retries."""
+    """Deliver due messages, on the running event loop. `chance` randomises the times of retries.
+
+    A slot is the permission for one more message in flight.
+    """
 
     def __init__(self, parts: Parts, *, chance: Callable[[], float] = random.random) -> None:
         self._parts, self._chance = parts, chance
@@ -95,7 +98,8 @@ class Dispatcher:
     async def run(self) -> None:
         """Deliver due messages until cancelled.
 
-        It raises only after a fault. It can then be called again: messages in flight continue, and no result is lost.
+        It raises only after an unexpected error. Call it again then: messages in flight continue, and no result is
+        lost.
         """
         self._loop = asyncio.get_running_loop()
         async with BackgroundTasks() as tasks:
@@ -189,7 +193,8 @@ class Dispatcher:
     async def _without_rest(self, message: Message) -> Message:
         """Return a digest with its due alerts only, after returning the others to the queue.
 
-        The others are returned first, so that a resend after a crash has the same content under the same id.
+        The others are returned before the digest is sent, so that a resend after a crash has the same content and the
+        same id.
         """
         now, rest_due_ns = due_now(message, self._parts.clock.now_ns())
         chosen = {entry.id for entry in now}

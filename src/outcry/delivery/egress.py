@@ -123,9 +123,9 @@ class Egress:
         await self._resolver.close()
 
     async def resolve(self, request: OutboundRequest) -> tuple[str, ...]:
-        """Return the IP addresses to connect to, and acquire a slot (permission for one more request) at the first.
+        """Return the IP addresses to connect to, and acquire a slot at the first of them.
 
-        Raises `OSError`; the request's `code` has the reason.
+        A slot is the permission for one more request. Raises `OSError`; the code on the request names the reason.
         """
         request.enter(Stage.DNS)
         try:

@@ -73,7 +73,7 @@ def enter_missing(
 ) -> int:
     """Write the outbox entries that a subscription lacks; return their number.
 
-    Alerts since `since_ns` are included if they match the subscription and are visible to the scope.
+    Include alerts since `since_ns` that match the subscription and that the owner of `scope` may see.
     """
     there = exists().where(_OUTBOX.subscription_id == _SUBSCRIPTIONS.id, _OUTBOX.alert_seq == _ALERTS.seq)
     place = func.row_number().over(partition_by=_ALERTS.symbol, order_by=_ALERTS.seq)
@@ -90,7 +90,7 @@ def enter_missing(
 
 
 def seen_by(scope: Scope) -> ColumnElement[bool]:
-    """Return the SQL condition that a user's scope may see an alert's feed."""
+    """Return the SQL condition that the user of a scope may see an alert's feed."""
     live = [grant for grant in scope.grants if grant.scope == "live"]
     roots = None if any(not grant.roots for grant in live) else {root for one in live for root in one.roots}
     granted = and_(_ALERTS.owner == OPERATOR, true() if roots is None else _ALERTS.symbol.in_(sorted(roots)))
@@ -113,7 +113,7 @@ def forget_alerts(connection: Connection, *which: ColumnElement[bool]) -> None:
 
 
 def _entries(number: Any, phases: Sequence[SubscriptionPhase]) -> Select[Any]:
-    """Query the entries to write for alerts: one for each matching subscription in these phases.
+    """Query the entries to write for alerts: one for each matching subscription in one of these phases.
 
     Entries of disabled subscriptions are on hold, so they are not sent.
     """
@@ -141,7 +141,7 @@ def _last_number() -> Any:
 
 @cache
 def _to_audience(*, everyone: bool) -> Any:
-    """Insert the outbox entries of one alert, for all users or only for those who may see its feed."""
+    """Insert the outbox entries of one alert, for all users (`everyone`) or only for those who may see its feed."""
     phases = (SubscriptionPhase.ACTIVE, SubscriptionPhase.DISABLED)
     query = _entries(_last_number() + 1, phases).where(
         _ALERTS.seq == bindparam("seq"),

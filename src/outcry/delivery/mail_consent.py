@@ -114,9 +114,9 @@ class MailConsent:
             )
 
     def _requested_since_refusal(self, row: SubscriptionRow, mailbox: str) -> bool:
-        """Return whether a mailbox that unsubscribed was sent another request for consent within the week.
+        """Return whether a mailbox whose reader unsubscribed was sent another request for consent within the week.
 
-        The database records this for this subscription; for others it is in memory only.
+        The database records the requests of this subscription; those of other subscriptions are in memory only.
         """
         refused = row.reason == "unsubscribed" or not self._weekly.peek(f"no:{mailbox}", 1).allowed
         return refused and not self._weekly.take(f"again:{mailbox}", AFTER_A_NO).allowed

@@ -53,10 +53,9 @@ class SqlOutbox:
     # -- for workers
 
     def report_presence(self, worker: str, now_ns: int) -> int:
-        """Record that a worker is alive; called every few seconds.
+        """Record that a worker is alive, and release the queues of workers that have ended; return their number.
 
-        Release the queues of workers that have ended, where this is detected before their leases expire. Return the
-        number of queues released.
+        Call it every few seconds. Ended workers are detected at once on PostgreSQL; otherwise their leases expire.
         """
         gone = self._attendance.look(worker, now_ns)
         if not gone:
@@ -146,8 +145,8 @@ class SqlOutbox:
 
         Return their number.
 
-        A message that already waits is unchanged. Deleted alerts are left out, and so are alerts of feeds outside
-        `scope`, if given.
+        A message that already waits is unchanged. Deleted alerts are left out, and so are alerts that the owner of
+        `scope` (if given) may not see.
         """
         theirs = _OUTBOX.subscription_id.in_(_own(user_id, subscription_id))
         message = (theirs, _OUTBOX.message_id == message_id, _is_seen_by(scope))
@@ -179,8 +178,8 @@ class SqlOutbox:
     def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
         """Write missing entries for alerts since `since_ns` that match a subscription; return their number.
 
-        They are missing because the subscription was paused or created later. Only alerts that `scope` sees, none
-        older than `RETENTION_NS`.
+        They are missing because the subscription was paused or created later. Includes only alerts that the owner of
+        `scope` may see and that are not older than `RETENTION_NS`.
         """
         with self._database.write("nothing") as connection:
             lock_recording(connection)  # numbering continues from the last entry
@@ -235,7 +234,7 @@ def _own(user_id: int, subscription_id: int) -> Any:
 
 
 def _is_seen_by(scope: Scope | None) -> Any:
-    """Return the SQL condition that an entry's alert exists and that the scope, if given, may see it."""
+    """Return the SQL condition that an entry's alert exists and that the owner of `scope`, if given, may see it."""
     if scope is None:
         return _OUTBOX.alert_seq.is_not(None)
     return _OUTBOX.alert_seq.in_(select(schema.alerts.c.seq).where(seen_by(scope)))

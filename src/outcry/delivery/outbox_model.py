@@ -39,7 +39,7 @@ class EntryPhase(StrEnum):
 
 
 class Sign(StrEnum):
-    """Event that changes the phase of an outbox entry."""
+    """An event that changes the phase of an outbox entry, such as a delivery or the disabling of the subscription."""
 
     ARRIVED = "arrived"
     AGAIN = "again"  # the attempt failed and will be retried
@@ -78,7 +78,10 @@ NEVER = frozenset(
 
 
 def moved_by(sign: Sign) -> frozenset[EntryPhase]:
-    """Return the phases from which an event (`Sign`) moves an entry on. Bulk updates apply to these phases only."""
+    """Return the phases of entries that an event (`Sign`) changes.
+
+    A bulk update applies to entries in these phases only.
+    """
     return frozenset(phase for (phase, by), to in TRANSITIONS.items() if by is sign and to is not phase)
 
 

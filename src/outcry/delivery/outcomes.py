@@ -68,7 +68,7 @@ def became(message: Message, sent: SendResult, began_ns: int, now_ns: int, chanc
 
 
 def _left_alone(queue: Queue, sent: SendResult, now_ns: int) -> Queue:
-    """Pause the whole queue for as long as the receiver asked, whatever the response's status."""
+    """Pause the whole queue for as long as the receiver asked, whatever the status of its response."""
     return queue if sent.wait_ns is None else queue_breaker.slowed(queue, now_ns + asked_ns(sent.wait_ns))
 
 

@@ -35,7 +35,7 @@ def arrived(queue: Queue, now_ns: int, wait_ns: int | None = None) -> Queue:
 
 
 def answered(queue: Queue) -> Queue:
-    """Record that the endpoint responds but refuses this one message, which does not count as a failure."""
+    """Record that the endpoint responds but refuses this one message. The queue does not count it as a failure."""
     return replace(queue, failures=0, failing_since_ns=None, failed_ns=None, warned=0, warned_ns=None)
 
 
@@ -69,7 +69,7 @@ def bounced(queue: Queue, now_ns: int) -> Queue:
 
 
 def reason_off(queue: Queue) -> str:
-    """Return why the subscription must now be disabled after an undelivered attempt; empty to leave it active."""
+    """Return the code of why the subscription must be disabled after an undelivered attempt; empty: leave it."""
     if queue.bounces >= MOST_BOUNCES:
         return "bounced"
     warned = queue.warned >= len(WARNED_AFTER_NS)
@@ -84,7 +84,7 @@ def warned(queue: Queue, now_ns: int) -> Queue:
 
 
 def _has_lasted(queue: Queue, length_ns: int) -> bool:
-    """Return whether the queue has delivered nothing for this long and its last warning is old enough."""
+    """Return whether nothing was delivered for `length_ns` and the owner's last warning is old enough."""
     if queue.failing_since_ns is None or queue.failed_ns is None:
         return False
     may_warn = queue.warned_ns is None or queue.failed_ns - queue.warned_ns >= APART_NS

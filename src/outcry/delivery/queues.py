@@ -1,7 +1,7 @@
 """Decide when a subscription's queue is next checked for due messages, and which message is next.
 
-A queue is checked no later than an entry in it is due. A last attempt in the future, after the clock was set back,
-delays nothing.
+A queue is checked no later than its first entry is due. If the clock was set back, the last attempt lies in the future;
+that delays nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,8 @@ class QueueState:
 
     - `first_ns`: when the first entry is due, None if nothing waits.
     - `message_id`: next message, None if it must be formed from entries with ids below `before_id`.
-    - `full`: those entries fill a message, and the target does not wait for more.
+    - `full`: enough entries wait to fill a message, so the queue need not wait for more.
+
     """
 
     first_ns: int | None
@@ -43,7 +44,7 @@ class QueueState:
     def due_ns(self, sent_ns: int, closed_until_ns: int) -> int | None:
         """Return when the queue must next be checked; None if nothing waits.
 
-        sent_ns: its last attempt. closed_until_ns: the end of its pause.
+        sent_ns: time of the queue's last attempt. closed_until_ns: end of the queue's pause.
         """
         if self.first_ns is None:
             return None
@@ -83,7 +84,7 @@ def look_again(connection: Connection, subscription_ids: Sequence[int], now_ns: 
 
 
 def wake(connection: Connection, first_seq: int, now_ns: int) -> None:
-    """Schedule an early check of the queues with a waiting alert of this sequence number or later."""
+    """Schedule an early check of the queues that have a waiting alert with sequence number `first_seq` or later."""
     values = {"first": first_seq, "now_ns": now_ns}
     lock_queues_of(connection, _that_wait(), values)
     connection.execute(_wake(), values)

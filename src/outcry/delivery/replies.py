@@ -33,7 +33,10 @@ def sent_of(
     reply: Reply, verdict: Verdict, code: str, address: str, request: bytes, wait_ns: int | None = None,
     secrets: Sequence[str] = (),
 ) -> SendResult:  # fmt: skip
-    """Build the result of an attempt. `request`: the body that was sent; `secrets`: what signed it."""
+    """Build the result of an attempt.
+
+    `request`: the body that was sent. `secrets`: the signing secrets, which the excerpt of the response must not show.
+    """
     return SendResult(
         verdict=verdict, code=code, status=reply.status, wait_ns=wait_ns, took_ms=reply.took_ms,
         phases_ms=tuple(reply.phases_ms), excerpt=excerpt(reply.body, address, secrets), request=request.decode(),
@@ -41,7 +44,7 @@ def sent_of(
 
 
 def unanswered(reply: Reply, address: str, request: bytes, secrets: Sequence[str] = ()) -> SendResult | None:
-    """Return the result of an attempt without an HTTP response to interpret; None if there is one."""
+    """Return the result of an attempt that got no complete HTTP response; None if there is a response to interpret."""
     if reply.code == "ok":
         return None
     verdict = Verdict.BUSY if reply.code == "too_busy" else Verdict.LATER

@@ -32,11 +32,11 @@ _DISCOVERY_NAME, _DISCOVERY_S = "ipv4only.arpa", 3600.0
 
 
 class Unresolvable(Exception):
-    """A name has no addresses, or they were not found in time."""
+    """A host name has no IP addresses, or they were not found in time."""
 
 
 class Blocked(Exception):
-    """A name resolves to an IP address that connections are not allowed to."""
+    """A host name resolves to an IP address to which connections are not allowed."""
 
 
 class DnsResolver(AbstractResolver):

@@ -1,7 +1,7 @@
 """Write delivery results to the outbox, many in one transaction.
 
-A result waits until it is written, and is written once. If the database permanently refuses a result, it is dropped, so
-that it delays no other: its lease expires, and its message is sent again.
+A result waits until it is written, and is written once. A result that the database permanently refuses is dropped, so
+that it does not delay the others. The lease of its queue then expires, and the message is sent again.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ class ResultWriter:
         self._announcements.take(results, switched_off)
 
     async def _writable(self) -> bool:
-        """Return whether the database accepts writes at all, tested by a deletion that matches no row."""
+        """Return whether the database accepts any write. The test is a deletion that matches no row."""
         try:
             await self._in_thread(lambda: self._outbox.forget_old(0))
         except StoreBusy:

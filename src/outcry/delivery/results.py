@@ -74,7 +74,7 @@ def _as_they_are() -> Any:
 
 
 def _is_mine(message: Message, kept: Mapping[int, _Stored]) -> bool:
-    """Return whether the claim that returned this message still leases its queue."""
+    """Return whether the queue of a message is still leased by the claim that returned the message."""
     now = kept.get(message.subscription.id)
     return now is not None and now.lease == message.lease != ""
 
@@ -167,7 +167,7 @@ def _hold(connection: Connection, subscription_ids: Collection[int]) -> None:
 
 
 def _let_go(connection: Connection, subscription_ids: Sequence[int]) -> None:
-    """Release queues, leave their delivery state, and compute when they must next be checked."""
+    """Release queues but keep their delivery state, and compute when they must next be checked."""
     if subscription_ids:
         mine = update(schema.lanes).where(_QUEUES.subscription_id.in_(subscription_ids))
         connection.execute(mine.values(worker="", leased_until_ns=0))

@@ -46,7 +46,10 @@ def pause_ns(target: Target, tries: int, chance: Chance) -> int | None:
 
 
 def patience_ns(target: Target) -> int:
-    """Return how long a message may wait before it expires: the length of the longest schedule."""
+    """Return how long a message may wait before it expires (ns).
+
+    This is the length of the longest retry schedule of its target.
+    """
     return round(sum(PAUSES_NS[target]) * (1 + SPREAD))
 
 

@@ -61,11 +61,11 @@ class Delivery:
 
     @property
     def failed(self) -> bool:
-        """Whether delivery ended unexpectedly."""
+        """Whether delivery has ended because of an unexpected error."""
         return self.running and self._delivers and not self._tasks
 
     def counted(self) -> Mapping[str, int]:
-        """Return the number of delivery attempts by target and code, such as `https ok`."""
+        """Return the number of delivery attempts by target and result code, such as `https ok`."""
         return {f"{target.value} {code}": count for (target, code), count in self._dispatcher.counts.items()}
 
     async def stop(self) -> None:
@@ -134,7 +134,10 @@ class Delivery:
         return TestResult(sent.code, sent.status, sent.took_ms, sent.phases_ms, sent.request, sent.excerpt)
 
     def _note(self, message: Message, sent: SendResult) -> None:
-        """Log the result of a test. A success ends a pause of the queue; a failure does not count as one."""
+        """Log the result of a test.
+
+        A success ends a pause of the queue. A failure does not count as a failure of the queue.
+        """
         now_ns = self._clock.now_ns()
         arrived = sent.verdict is Verdict.ARRIVED
         queue: Queue | None = queue_breaker.arrived(message.queue, now_ns) if arrived else None

@@ -1,7 +1,7 @@
 """Signatures of the Standard Webhooks specification 1.0: HMAC-SHA256 over id, time and body.
 
-The exact bytes sent are signed. Each valid secret signs, so a receiver with either of two can verify a message.
-No header and no error contains a secret.
+The signature covers the exact bytes sent. There is one signature for each valid secret, so a receiver that knows only
+one of them can verify the message. No header and no error contains a secret.
 """
 
 import base64

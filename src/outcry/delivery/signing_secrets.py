@@ -50,7 +50,7 @@ def rotated(
 ) -> SubscriptionRow:
     """Return the subscription with a new secret.
 
-    Replaced secrets stay valid, the newest of them for `overlap_ns`. One that cannot be decrypted is dropped.
+    Replaced secrets stay valid, the newest of them for `overlap_ns`. A secret that cannot be decrypted is dropped.
     """
     place = place_of(row.user_id, row.created_ns)
     overlap_ns = min(max(overlap_ns, 0), LONGEST_OVERLAP_NS)

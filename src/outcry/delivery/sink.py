@@ -29,7 +29,7 @@ TOLERANCE_S = 5 * 60
 
 
 class Manner(StrEnum):
-    """How the demo's receiver responds: correctly, or with a typical fault."""
+    """How the demo's receiver responds to requests: correctly, or with a typical fault."""
 
     WELL = "well"
     ERROR = "error"  # 500
@@ -88,7 +88,10 @@ class SecretRefused(ValueError):
 
 
 class Sink:
-    """The received requests and the response mode. `address`: URL of the receiver. Thread-safe."""
+    """The received requests of the demo's receiver, and its response mode.
+
+    `address`: URL of the receiver. Thread-safe.
+    """
 
     def __init__(self, address: str, clock: Clock) -> None:
         self.address = address

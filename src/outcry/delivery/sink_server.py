@@ -43,7 +43,8 @@ _LOOPBACK = "127.0.0.1"
 class Receiver:
     """A running webhook receiver of the demo.
 
-    `host`: with its port, as an operator admits it. `authority`: file of the certificate's authority.
+    `host`: host and port, for the operator's list of allowed private hosts. `authority`: file with the certificate
+    authority's certificate.
     """
 
     sink: Sink
@@ -150,9 +151,9 @@ def _running(listener: _Listener, bound: socket, context: ssl.SSLContext) -> Gen
 
 
 def _certified(folder: Path, clock: Clock) -> ssl.SSLContext:
-    """Create a certificate and its authority. The authority's file is for programs that must trust the receiver.
+    """Create a certificate and its authority, and return the TLS context of the server.
 
-    Only the file owner can read the certificate's key.
+    Programs that must trust the receiver read the authority's file. Only the file owner can read the certificate's key.
     """
     now = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC)
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))

@@ -50,7 +50,7 @@ class Slots:
                 self._stop_waiting(key, slot)
 
     def release(self, key: str) -> None:
-        """Release a slot of a key, and pass it to the caller that has waited longest."""
+        """Release a slot of a key. The caller that has waited longest for one acquires it."""
         for slot in self._waiting.get(key, ()):
             if not slot.done():
                 slot.set_result(key)

@@ -12,7 +12,7 @@ from outcry.market.alerts.machine import move
 
 
 class Sign(StrEnum):
-    """Event that changes the phase of a subscription."""
+    """An event that changes the phase of a subscription, such as a pause by its owner."""
 
     PAUSED = "paused"  # by its owner
     RESUMED = "resumed"  # by its owner
@@ -53,9 +53,9 @@ TRANSITIONS: dict[tuple[SubscriptionPhase, Sign], SubscriptionPhase] = {
 
 
 def moved_on(row: SubscriptionRow, sign: Sign, reason: str = "") -> SubscriptionRow:
-    """Return the subscription after an event (`Sign`), in its new phase.
+    """Return the subscription in the phase that an event (`Sign`) leads to.
 
-    `reason`: code of the new phase; empty keeps the reason if the phase stays.
+    `reason`: code of the new phase. If it is empty and the phase stays, the stored reason stays too.
     """
     phase = move(TRANSITIONS, row.phase, sign)
     return replace(row, phase=phase, reason=reason or (row.reason if phase is row.phase else ""))

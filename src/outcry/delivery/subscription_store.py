@@ -118,7 +118,7 @@ def _plain(row: SubscriptionRow) -> dict[str, Any]:
 def _follow(connection: Connection, before: SubscriptionRow, after: SubscriptionRow) -> None:
     """Apply a subscription's changed settings to its waiting entries.
 
-    They are due now, and the next claim computes their time.
+    The entries become due now, and the next claim computes when each is sent.
     """
     queues, outbox = schema.lanes, schema.outbox
     queue = update(queues).where(queues.c.subscription_id == before.id)

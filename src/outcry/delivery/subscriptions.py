@@ -56,7 +56,8 @@ class NoSubscription(Exception):
 class Wish:
     """Settings that a user chose for a subscription.
 
-    `symbols`: roots, empty for all. `ordered` applies to `https`, `window` and `at_once` to email (`SubscriptionRow`).
+    `symbols`: roots, empty for all. `ordered` applies to `https`, `window` and `at_once` to email; see
+    `SubscriptionRow`.
     """
 
     target: Target
@@ -73,7 +74,8 @@ class Wish:
 class Made:
     """The result of creating a subscription.
 
-    `secret`: of an `https` target, displayed once. `verdict`: `ok`, or `unverified` if the host cannot be resolved now.
+    `secret`: signing secret of an `https` target, displayed once. `verdict`: result of checking the URL: `ok`, or
+    `unverified` if its host cannot be resolved now.
     """
 
     id: int
@@ -85,7 +87,7 @@ class Made:
 class Changed:
     """The result of changing a subscription.
 
-    `verdict`: as for a new one; `ok` if the URL or email address did not change.
+    `verdict`: result of checking the URL, as in `Made`; `ok` if the URL or email address did not change.
     """
 
     row: SubscriptionRow
@@ -190,7 +192,10 @@ class Subscriptions:
         """
 
         def with_new_seal(row: SubscriptionRow) -> SubscriptionRow:
-            """Encrypt the email address again, which invalidates earlier links to agree (`ConsentLinks`)."""
+            """Encrypt the email address again.
+
+            This invalidates earlier links to agree, which contain a digest of the ciphertext.
+            """
             address = self._address_of(row)
             return row if address is None else self._addressed(row, address)
 
@@ -333,5 +338,8 @@ class Subscriptions:
 
 
 def _passed(row: SubscriptionRow, tested: SubscriptionRow) -> SubscriptionRow:
-    """Return the subscription after a successful test, unchanged if its URL changed meanwhile."""
+    """Return the subscription after a successful test, unchanged if its URL changed during the test.
+
+    `tested`: the subscription as it was tested.
+    """
     return moved_on(row, Sign.TEST_PASSED) if row.sealed_address == tested.sealed_address else row

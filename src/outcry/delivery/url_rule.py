@@ -136,7 +136,7 @@ class UrlRule:
 
 
 def read_rule(public_url: str = "", private_hosts: str = "", egress_denied: str = "") -> UrlRule:
-    """Build the rule from the settings of these names. Raises `ValueError` with the invalid entry."""
+    """Build the rule from the settings of the same names. Raises `ValueError` that names the invalid entry."""
     own = read_host(urlsplit(public_url).netloc) if public_url else None
     admitted: set[tuple[str, int]] = set()
     for entry in _entries(private_hosts):

@@ -44,7 +44,7 @@ class WorkerPresence:
     def look(self, worker: str, now_ns: int) -> Sequence[str]:
         """Acquire this worker's lock if needed, and return the workers that have ended.
 
-        These have leased queues but have had no lock for `LOST_AFTER_NS`. Raises `StoreBusy`.
+        A worker has ended if it leases queues but has had no lock for `LOST_AFTER_NS`. Raises `StoreBusy`.
         """
         with self._looking:
             try:
@@ -75,7 +75,7 @@ class WorkerPresence:
 
 
 def let_go(connection: Connection, workers: Sequence[str], now_ns: int) -> int:
-    """Release the queues that these workers lease, due now; return their number."""
+    """Release the queues that these workers lease, so that they are due now; return the number of queues."""
     theirs = (
         select(_QUEUES.subscription_id)
         .where(*_held(now_ns), _holder().in_(workers))
@@ -93,7 +93,7 @@ def _number(worker: str) -> int:
 
 
 def _holder() -> Any:
-    """Return the SQL expression for the worker in a queue's claim, which is named `worker/…`."""
+    """Return the SQL expression for the worker's name in a queue's claim. A claim is named `worker/…`."""
     return func.split_part(_QUEUES.worker, "/", 1)
 
 
