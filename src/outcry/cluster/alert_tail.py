@@ -79,7 +79,7 @@ class AlertTail:
             self._registry.post_known(mine[::-1])
 
     def _moved(self, key: StreamKey) -> None:
-        """Note that the registry has removed a stream's channel or added it again. Runs on the event loop."""
+        """Note that a stream's channel (registry entry) was removed or added. Runs on the event loop."""
         if not self._registry.shows(key):
             self._removed.add(key)
         elif key in self._removed:
@@ -88,7 +88,7 @@ class AlertTail:
             self._some.set()
 
     async def _asked(self, work: Callable[[], Sequence[AlertRow]]) -> Sequence[AlertRow]:
-        """Run a database query in a thread, and retry it while the database is busy."""
+        """Run a database query (`work`) in a thread, and repeat it while the database is busy."""
         while True:
             try:
                 found = await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -91,9 +91,10 @@ class RemoteStreams(FeedRunner):
                 await self._owners.leave(key, session)
 
     async def _progress(self, key: StreamKey, caps: FeedCaps) -> StreamProgress | None:
-        """Ask the owner of a stream for its position, with retries; return None if it is unknown.
+        """Ask the owner of a stream for its position (how far it has data), with retries; return None if it is unknown.
 
-        For a feed without history, give up after `_TRIES` attempts: the trades missed meanwhile can never be fetched.
+        If the feed delivers no history, give up after `_TRIES` attempts, because every trade missed while waiting is
+        lost.
         """
         tries = _TRIES if caps.backfill is Backfill.NONE else 0
         while True:
@@ -114,7 +115,7 @@ class RemoteStreams(FeedRunner):
         return {"stream": key.text}
 
     def log_status(self, key: StreamKey, follower: ContractFollower) -> None:
-        """Log a change of a feed's status, if the feed is lost or refused or needs sign-in."""
+        """Log a change of a feed's status if the feed has lost its connection, is refused or needs sign-in."""
         if (seen := follower.status).phase in {"lost", "refused", "needs_sign_in"}:
             event = LogEvent.FEED_LOST if seen.phase == "lost" else LogEvent.FEED_REJECTED
             self.report(event, stream=key.text, code=seen.code, problem=seen.text)
@@ -122,7 +123,7 @@ class RemoteStreams(FeedRunner):
     def status(self, key: StreamKey) -> StreamStatus | None:
         """Return the status of a stream's feed here, or its last one; None if no feed here delivered it.
 
-        While the feed is current, its owner's status of the stream is returned.
+        While the feed here delivers current data, return the status that the stream's owner has published.
         """
         follower = self.followers.get(key)
         if follower is None:
@@ -165,7 +166,10 @@ class RemoteStreams(FeedRunner):
         return [key for key in self._registry.keys(owner) if key.feed == feed]
 
     def refuse(self, key: StreamKey, code: str) -> None:
-        """Report to a stream's owner why no feed delivers it, unless its status shows that already."""
+        """Report to a stream's owner why no feed delivers it, unless the stream's status shows it already.
+
+        `code`: the reason.
+        """
         channel = self._registry.channel(key)
         if channel is not None and channel.availability.reason != code:
             self._notify(key, lambda: self._owners.refuse(key, code))

@@ -40,7 +40,7 @@ _Source = tuple[str, int]
 
 
 class _ReplicatedStream:
-    """The latest published state of a stream, and when this process received it (monotonic clock)."""
+    """The latest published state of a stream, and when this process received that state (monotonic clock)."""
 
     __slots__ = ("at_s", "channel", "order", "state")
 
@@ -221,7 +221,7 @@ class StateReplica:
     def _judge(self, reflected: _ReplicatedStream) -> None:
         """Show a stream's availability as published while its owner confirms it, otherwise as `stale_link`.
 
-        An owner confirms a stream by heartbeats that do not report it as late.
+        An owner confirms a stream by each heartbeat that does not list the stream among its exceptions.
         """
         availability, source, text = (
             reflected.state.availability,

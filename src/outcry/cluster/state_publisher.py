@@ -50,9 +50,10 @@ _TURN = 500
 class _PublishedStream:
     """What was last published of a stream.
 
-    channel, version: the published channel and its version; None: not published yet. at_s: time of publication. first,
-    count: its order. since_s: time of the first unpublished change, 0 without one. busy: a state is being published.
-    dropped: it left the registry and this is unpublished; gone: this is published.
+    channel, version: the published channel (registry entry) and its version; None: not published yet. at_s: time of
+    publication. first, count: the order of the published state, which tells newer from older. since_s: time of the
+    first unpublished change, 0 without one. busy: a state is being published. dropped: the stream has left the registry
+    and its removal is not published yet; gone: the removal is published.
     """
 
     key: StreamKey
@@ -111,7 +112,7 @@ class StatePublisher:
                 group.create_task(work)
 
     async def take_up(self, partition: int) -> None:
-        """Publish the streams of a partition from now on. Call it before they enter the registry."""
+        """Publish the streams of a partition from now on. Call it before the streams enter the registry."""
         self._partitions.add(partition)
         await self._send_heartbeat()
 
@@ -127,7 +128,7 @@ class StatePublisher:
     # -- changes
 
     def _moved(self, key: StreamKey) -> None:
-        """Note that a channel was added, removed or changed its status."""
+        """Note that a channel (registry entry of a stream) was added or removed, or that its status changed."""
         if partition_of_stream(key.text) not in self._partitions:
             return
         shown = self._shown.get(key.text)
@@ -153,7 +154,10 @@ class StatePublisher:
                 next_s = loop.time() + max(_SHORTEST_PAUSE_S, _PAUSES_A_LOOK * spent_s)
 
     async def _hurry_on(self) -> None:
-        """Capture the streams whose status changed. Those still being published follow afterwards."""
+        """Capture the streams whose status changed.
+
+        Streams of which a state is still being published follow afterwards.
+        """
         self._hurry.clear()
         for text in list(self._hurried):
             shown = self._shown.get(text)
@@ -268,7 +272,7 @@ class StatePublisher:
             shown.dropped, shown.removed = False, not self._registry.shows(shown.key)
 
     async def _doubt(self, shown: _PublishedStream, there: int) -> None:
-        """Check with the log whether this process still owns a stream, after another has published a newer state.
+        """Check with the log whether this process still owns a stream, because another has published a newer state.
 
         Acquire the stream again in the log. If that succeeds, our state becomes the newer one, even if the log has
         started again from position 0. there: the log position in the order of the other state.

@@ -25,7 +25,7 @@ _LEVEL = 1
 class State(msgspec.Struct, array_like=True, frozen=True):
     """A stream as its owner publishes it. The order of fields is the wire format: change the edition with it.
 
-    by: the process that owns the stream. invented: whether the market is simulated. own_clock: whether the feed
+    by: name of the process that owns the stream. invented: whether the market is simulated. own_clock: whether the feed
     has its own clock. feed_code: the feed's code. reason, market_ns, trade_date: see `Availability`. capture:
     compressed; empty before the session's first trade.
     """
@@ -71,7 +71,7 @@ def read_state(body: bytes) -> State:
 class ProcessHeartbeat(msgspec.Struct, array_like=True, frozen=True):
     """A heartbeat of process `by`: the last published states of the streams in `partitions` are current.
 
-    but: exceptions, that is, streams with a newer state that could not be published.
+    but: the exceptions, that is, streams whose newer state could not be published.
     """
 
     by: str

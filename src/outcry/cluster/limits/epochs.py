@@ -24,7 +24,7 @@ class OwnerEpochs:
     def home(self, partition: int) -> str | int:
         """Return the name of a partition's owner, or the partition number while the owner is unknown.
 
-        Reports on partitions with the same result can share one message.
+        Reports on partitions with the same result can go into one message.
         """
         return self._homes.get(partition, partition)
 
@@ -37,7 +37,10 @@ class OwnerEpochs:
         self._homes[partition] = owner
 
     def holds(self, partition: int, epoch: str, owner: str, *, with_history: bool) -> bool:
-        """Return whether an answer from this epoch is valid. `with_history`: the request included our history."""
+        """Return whether an answer from this epoch is valid.
+
+        `with_history`: whether our request included the requests that this replica had allowed.
+        """
         if not epoch or epoch == self._previous.get(partition):
             return False
         if with_history and partition not in self.known:

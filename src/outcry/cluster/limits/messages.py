@@ -15,11 +15,12 @@ LEASE_NS = 10_000_000_000
 class SubjectReport(msgspec.Struct, array_like=True, frozen=True):
     """A replica's report on one subject, that is, on whatever one limit applies to, such as an API key.
 
-    asks: number of requests that wait for a verdict.
+    asks: number of requests that wait for the owner's decision.
 
     first, unreported: number of the first pass no owner has counted, and the times of all such passes (packed).
 
     leased: leased requests that are left; wants_lease: whether the replica wants a lease.
+
     """
 
     subject: str

@@ -56,8 +56,8 @@ _SILENT = (BusDown, CallRefused, msgspec.DecodeError)
 class _Lease:
     """The number of requests that one replica may allow for a subject without asking the owner.
 
-    number: the replica's newest message. seen: number of passes it has reported. unresponsive: it did not answer a
-    recall.
+    number: number of the replica's newest message. seen: how many passes the replica has reported. unresponsive:
+    whether the replica left a recall unanswered.
     """
 
     __slots__ = ("leased", "number", "seen", "unresponsive", "until_ns")
@@ -68,7 +68,10 @@ class _Lease:
 
 
 class _SubjectLog:
-    """The allowed requests (passes) and the leases of one subject. No lease is granted before `scarce_until_ns`."""
+    """The allowed requests (passes) and the leases of one subject.
+
+    `scarce_until_ns`: until then no lease is granted, because the subject's requests are nearly used up.
+    """
 
     __slots__ = ("holders", "passes", "scarce_until_ns")
 
@@ -86,7 +89,11 @@ class _SubjectLog:
                 holder.leased = 0
 
     def hear(self, replica: str, number: int, first: int, unreported: bytes, later_ns: int) -> _Lease:
-        """Count the passes that a replica reports for the first time; return the replica's lease."""
+        """Count the passes that a replica reports for the first time; return the replica's lease.
+
+        `number`: number of the replica's message. `first`, `unreported`: as in `SubjectReport`. `later_ns`: what to add
+        to the replica's times to convert them to this process's clock.
+        """
         holder = self.holders.get(replica)
         if holder is None:
             holder = self.holders[replica] = _Lease()
@@ -236,9 +243,9 @@ class LimitOwner:
         return encode(Answer(self._presence.name, names, decisions))
 
     def _admitted(self, batch: Batch, epochs: dict[int, _Epoch | None]) -> dict[int, _Epoch]:
-        """Return the partitions whose reports in this batch can be decided.
+        """Return the partitions whose reports in this batch the owner can decide.
 
-        For these the replica knows the current epoch and has sent its history.
+        The replica must know the current epoch of the partition and have sent its history for that epoch.
         """
         known: dict[int, _Epoch] = {}
         for partition, epoch in epochs.items():
@@ -253,7 +260,7 @@ class LimitOwner:
         return known
 
     def _rule(self, counted: _SubjectLog, batch: Batch, line: SubjectReport, now_ns: int) -> LimitDecision:
-        """Count the requests in one report, and decide on its waiting requests without recalling leases."""
+        """Count the requests in one report (`line`), and decide on its waiting requests without recalling leases."""
         holder = counted.hear(batch.replica, batch.number, line.first, line.unreported, now_ns - batch.now_ns)
         newest = batch.number > holder.number
         if newest:

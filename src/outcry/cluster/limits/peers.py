@@ -1,7 +1,7 @@
 """Exchange of counts between replicas while the owner of a limit is unavailable, so that they divide what is left.
 
-A replica divides once a window: it subtracts from the limit what all others claim, and takes an equal share of the
-rest. So all shares together never exceed the remainder, regardless of which replica divides first.
+Once a window (60 seconds) a replica subtracts from the limit the requests that all others claim, and takes an equal
+share of the rest. So all shares together never exceed the remainder, in whatever order the replicas do this.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Peers:
     async def divide(self, state: SubjectState) -> None:
         """Reserve this replica's share of a subject's remaining requests, by asking the others what they claim.
 
-        Does nothing if that was done in this window, or while a replica does not respond.
+        Does nothing if this replica has a share for this window already, or while another replica does not respond.
         """
         now_ns = self._now_ns()
         if now_ns - state.divided_ns < WINDOW_NS or now_ns < self._silent_until_ns:

@@ -2,8 +2,8 @@
 
 A subject is what a limit applies to, such as an API key. While the replica has a lease of the subject, a request passes
 at once. Otherwise the request waits for one message to the owner, which all requests of the same event-loop turn share.
-It waits for at most `PATIENCE_S`, and not at all for an owner that did not respond to the previous message. Without an
-owner a replica allows its share of the limit, less the known passes at other replicas.
+The wait ends after `PATIENCE_S` seconds. There is no wait for an owner that did not respond to the previous message.
+Without an owner a replica allows its share of the limit, less the known passes at other replicas.
 """
 
 import asyncio
@@ -226,7 +226,10 @@ class SharedLimiter:
     async def _send(
         self, subjects: Sequence[SubjectState], partitions: set[int], deadline_s: float, tries: int = 1
     ) -> None:
-        """Send one message to an owner and apply its answer. It includes the history of partitions of unknown epoch."""
+        """Send one message to an owner and apply its answer.
+
+        For partitions of unknown epoch the message includes the requests that this replica has allowed.
+        """
         sent_ns, number = self._now_ns(), next(self._numbers)
         unknown = partitions - self._epochs.known.keys()
         histories = {partition: self._history(partition, number) for partition in unknown}
@@ -267,7 +270,10 @@ class SharedLimiter:
     def _land(
         self, pending: Sequence[PendingLine], decisions: Sequence[LimitDecision | None], holding: set[int]
     ) -> list[SubjectState]:
-        """Apply an owner's decisions where its epoch is valid; return the subjects that still need a decision."""
+        """Apply an owner's decisions if they come from a valid epoch; return the subjects that still need a decision.
+
+        `pending`: the reports that were sent, in the same order. `holding`: the partitions with a valid epoch.
+        """
         now_ns, without = self._now_ns(), list[SubjectState]()
         for one, decision in zip(pending, decisions, strict=True):
             state = one.state
@@ -323,7 +329,7 @@ class SharedLimiter:
         return [history for history in histories if history.known or history.unreported]
 
     async def _recalled(self, body: bytes) -> bytes:
-        """Answer a recall: return the leases of subjects, or send the history of a partition to its new owner."""
+        """Answer an owner's recall: return the leases of subjects, or send a new owner the history of its partition."""
         recall, number = read_recall(body), next(self._numbers)
         if recall.epoch:
             self._epochs.accept(recall.partition, recall.epoch, recall.owner)

@@ -1,7 +1,7 @@
 """The state of one subject (what a limit applies to, such as an API key) at a replica.
 
 It consists of the recent requests, the lease, and the requests that wait for a verdict. A lease is used, returned or
-dropped. After a message has reported it returned, no request passes on it.
+dropped. Once a message has reported a lease as returned, it allows no more requests.
 """
 
 import asyncio
@@ -89,7 +89,7 @@ class SubjectState:
         self.left, self.number = 0, number
 
     def line(self, now_ns: int) -> SubjectReport:
-        """Return the report on this subject for its owner. Return the lease if it has ended or was not used."""
+        """Return the report on this subject for its owner. It returns the lease if that has ended or was not used."""
         self.advance(now_ns)
         wants_lease = bool(self.waiting or self.unreported)
         if now_ns >= self.until_ns or not wants_lease:
@@ -184,7 +184,7 @@ class SubjectState:
         )
 
     def standing(self, limit: int, now_ns: int) -> Verdict:
-        """Return how much of the limit is left, as far as known here, without counting a request."""
+        """Return the verdict on a request without counting it, as far as the window is known here."""
         if now_ns < self.refused_until_ns and limit == self.limit:
             return self.refusal(now_ns)
         own, others = self.own(now_ns), self.others(now_ns)
@@ -217,7 +217,7 @@ class PendingLine:
         state.number, state.in_flight = number, True
 
     def land(self, decision: LimitDecision, now_ns: int) -> None:
-        """Apply the owner's answer to the subject, and give the waiting requests their verdicts."""
+        """Apply the owner's answer to the subject, and pass the verdicts on to the waiting requests."""
         state, asked = self.state, self.waiting
         state.in_flight = False
         verdicts = state.apply(self.line, decision, self._number, self._sent_ns, now_ns)

@@ -18,7 +18,10 @@ _PAUSE_S = 0.05
 
 
 class BlockingBus:
-    """Run work on the NATS thread and wait, with retries for `PATIENCE_S`. `what` names the work in errors."""
+    """Run work on the NATS thread and wait for the result, with retries for `PATIENCE_S` seconds.
+
+    `what` names the work in errors.
+    """
 
     def __init__(self, thread: LinkThread, what: str) -> None:
         self._thread, self._what = thread, what

@@ -54,7 +54,7 @@ class NatsCalls:
 
     @asynccontextmanager
     async def serve(self, name: str, answer: Answerer) -> AsyncGenerator[None]:
-        """Answer calls to a name until the block ends; unanswered callers then receive `NobodyServes`."""
+        """Answer calls to a name until the block ends; callers still without an answer then get `NobodyServes`."""
         tasks, under_way = BackgroundTasks(self._report), dict[asyncio.Task[None], Msg]()
         ended = False
 

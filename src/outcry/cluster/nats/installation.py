@@ -23,7 +23,7 @@ _ANOTHERS = (
 
 
 async def claim_bus(link: Link, mark: str, report: Report) -> None:
-    """Wait until NATS stores the id of our installation, and store it if there is none.
+    """Wait until NATS stores the id of our installation (`mark`), and store it if there is none.
 
     Report each new reason for waiting.
     """

@@ -1,9 +1,10 @@
 """The latest states of live streams, in a JetStream stream in memory with one message for each live stream.
 
-A message: the order (two u64, big-endian), then the body. A writer names the message it replaces, whose order must be
-smaller. A reader requests messages in batches, and the server skips those replaced in the meantime. The server delivers
-in order. So the initial states are complete once the sequence number that was the newest at the start has passed. (Its
-count of pending messages may be too large while states are replaced.)
+The order of a state tells which of two is newer. A message contains the order (two u64, big-endian), then the body. A
+writer names the message it replaces, whose order must be smaller. A reader requests messages in batches, and the server
+skips those replaced in the meantime. The server delivers in order. So the initial states are complete once the sequence
+number that was the newest at the start has passed. (Its count of pending messages may be too large while states are
+replaced.)
 """
 
 import asyncio
@@ -83,7 +84,7 @@ class JetStreamLatest:
                 return None
 
     async def _look(self, subject: str) -> tuple[int, Order]:
-        """Return the sequence number and the order of the state stored under a subject."""
+        """Return the sequence number and the order of the state that is stored under a subject."""
         try:
             there = await self._store.newest(subject)
         except BusRefused as problem:
@@ -153,9 +154,9 @@ class _Pull:
             await self._link.client.publish(f"$JS.API.CONSUMER.DELETE.{_STREAM}.{self._consumer}")
 
     async def next(self) -> tuple[int, Latest | None]:
-        """Wait for progress; return the sequence number received so far, and the state at it if there is one.
+        """Wait for messages; return the sequence number reached, and the state in the last message, if any.
 
-        Raises `BusDown`.
+        The sequence number also counts messages that were replaced meanwhile and are skipped. Raises `BusDown`.
         """
         while True:
             if not self._left:

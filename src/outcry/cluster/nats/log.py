@@ -60,7 +60,7 @@ class JetStreamLog:
 
     @property
     def stuck(self) -> bool:
-        """Whether NATS is connected but does not accept entries."""
+        """Whether NATS is connected but does not accept log entries."""
         return self._stuck
 
     # -- blocking methods
@@ -183,7 +183,7 @@ class JetStreamLog:
                 raise OSError(errno.ETIMEDOUT, "the NATS server does not acknowledge log entries")
 
     def _found(self, key: str) -> LogStream:
-        """Return the state of a stream; the first time, read its position from JetStream."""
+        """Return the state of a stream; at the first use of the stream read its position from JetStream."""
         stream = self._streams.get(key)
         if stream is None:
             self.last(key)
@@ -254,7 +254,7 @@ class JetStreamLog:
             raise OSError(errno.EHOSTUNREACH, str(problem)) from problem
 
     def _queued(self, stream: LogStream, size: int) -> None:
-        """Write what a stream has just queued, `size` bytes."""
+        """Start to write the entries that a stream has just queued, which have `size` bytes."""
         self._pending_bytes += size
         if not stream.writing:
             stream.writing, stream.since_s = True, monotonic()
@@ -328,7 +328,7 @@ class JetStreamLog:
             self._lose(stream)
 
     def _take(self, stream: LogStream) -> bool:
-        """Move pending frames into the next message; return False if there are none."""
+        """Move queued frames into the next message; return False if none are queued."""
         most = min(_MESSAGE_BYTES, self._thread.link.max_bytes - HEADERS_BYTES)
         size = number = 0
         with self._turn:

@@ -21,9 +21,9 @@ _BEHIND_S, _LOOK_S = 5.0, 0.02
 
 
 async def place_of(store: MessageStore, subject: str, position: int, newest: int) -> int:
-    """Return the sequence number of the message that contains an entry, searching up to message `newest`.
+    """Return the sequence number of the message that contains the entry at a position, up to message `newest`.
 
-    If the entry was dropped, this is the oldest message. A replica of JetStream that is behind may yield an older
+    If the entry was removed, this is the oldest message. A server of JetStream that is behind may yield an older
     message. Raises `BusDown`.
     """
     oldest = await store.some(subject, 1, 1)
@@ -51,7 +51,7 @@ def _first(message: StoredMessage) -> int:
 class LogReader:
     """Read the log of one stream.
 
-    call: runs work on NATS and waits for the result. begun: starts work on NATS and returns its future.
+    call: runs a coroutine on the NATS thread and waits for its result. begun: starts one there and returns its future.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class LogReader:
     def frames(self, first: int, until: int, newest: int, own: Sequence[Frame]) -> Iterator[Frame]:
         """Yield a stream's frames (batches of entries), beginning with the one that contains entry `first`.
 
-        These are the entries before `until` in messages up to `newest`, then the frames in `own`. Raises `StoreBusy`,
-        `LogDamaged`.
+        These are the entries before `until` in messages up to number `newest`, then the frames in `own`, which this
+        process has not written yet. Raises `StoreBusy`, `LogDamaged`.
         """
         if newest and first < until:
             yield from self._stored_frames(first, until, newest)

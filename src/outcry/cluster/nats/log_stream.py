@@ -6,8 +6,8 @@ from outcry.live.pending_writes import PendingWrites
 class LogStream(PendingWrites):
     """The pending writes of one stream.
 
-    seq: sequence number of the newest message. dropped: position before which entries were removed. void:
-    another process has written to the stream.
+    seq: sequence number of the newest message. dropped: position before which entries were removed. void: whether
+    another process has written to the stream, so this state is no longer valid.
     """
 
     __slots__ = ("dropped", "seq", "subject", "void")

@@ -1,8 +1,9 @@
 """This process's lease of one partition: the time for which it certainly owns the partition.
 
-JetStream pins a partition to one client and confirms each renewal. A confirmation is valid for the duration of the pin
-from the time of the request, by our own monotonic clock. So a process that was suspended notices the loss before it
-does anything else. `gained` and `lost` of a partition are called alternately and never overlap.
+JetStream assigns ("pins") a partition to one client and confirms each renewal. The id of that assignment is the *pin*.
+A confirmation is valid for a fixed time from the time of the request, by our own monotonic clock. So a process that was
+suspended notices the loss before it does anything else. `gained` and `lost` of a partition are called alternately and
+never overlap.
 """
 
 import asyncio
@@ -30,7 +31,8 @@ _BARRED_S = 1.0
 class LeaseCallbacks(NamedTuple):
     """Functions that a lease calls, and the tasks in which it acquires partitions.
 
-    give_back: release the partition at the server, after `lost` has ended.
+    gained, lost: start and stop the use of a partition. give_back: releases the partition at the server, after `lost`
+    has ended.
     """
 
     gained: Turn
@@ -43,8 +45,9 @@ class LeaseCallbacks(NamedTuple):
 class PartitionLease:
     """This process's lease of a partition. Times are by `time.monotonic`.
 
-    pin: the server's id of our ownership, empty without one. renewal_sent_s: time of the last request for the
-    partition. renewal_pending_until_s: end of that request. beaten_s: time of the last renewal.
+    pin: the id under which the server has assigned us the partition, empty without one. renewal_sent_s: time of the
+    last request for the partition. renewal_pending_until_s: when that request ends. beaten_s: time of the last
+    confirmed renewal.
     """
 
     def __init__(self, number: int) -> None:
@@ -83,7 +86,11 @@ class PartitionLease:
         return self.task is not None and not self._over.is_set()
 
     def pinned(self, pin: str, *, left: bool) -> None:
-        """Store the server's pin. Ownership is certain only after the server has accepted a renewal with it."""
+        """Store the pin (id of the assignment) that the server sent.
+
+        Ownership is certain only after the server has accepted a renewal with this pin. left: whether the previous
+        owner has released the partition.
+        """
         self.lose()
         self.pin, self.left, self.pinned_s = pin, left, time.monotonic()
         self.renewal_pending_until_s = -math.inf
@@ -93,7 +100,7 @@ class PartitionLease:
         self._sure_until_s = max(self._sure_until_s, renewal_sent_s + PIN_S - _MARGIN_S)
 
     def lapsed(self) -> bool:
-        """Return whether the server's pin has expired by our clock."""
+        """Return whether the server's assignment has expired by our clock."""
         now_s = time.monotonic()
         return bool(self.pin) and now_s >= max(self._sure_until_s, self.pinned_s + PIN_S)
 
@@ -109,7 +116,7 @@ class PartitionLease:
         self._over.set()
 
     def start(self, duties: LeaseCallbacks) -> None:
-        """Start to acquire the partition unless that is under way; with `leaving`, release it."""
+        """Start to acquire the partition, unless that has begun; release it if `leaving` is set."""
         if self.task is None:
             self._over.clear()
             self.task = duties.tasks.start(f"partition {self.number}", self._run(duties))
@@ -130,7 +137,7 @@ class PartitionLease:
             self.leaving, self.task = False, None
 
     async def _serve(self, duties: LeaseCallbacks) -> None:
-        """Acquire the partition, wait until it is lost or to be released, and end its use."""
+        """Acquire the partition, wait until it is lost or must be released, and end its use."""
         if not self.left and await is_set_within(self._over, self.pinned_s + SETTLED_S - time.monotonic()):
             return
         over = asyncio.ensure_future(self._over.wait())

@@ -1,9 +1,9 @@
 """Partition ownership by JetStream's pinned clients: the server assigns each partition to one process.
 
 A set of partitions is a stream with one message and one consumer for each partition. The message is never acknowledged.
-The process that receives it owns the partition for as long as it renews its requests with the server's pin id. A
-process with more than an even share releases the excess: it stops using those partitions, publishes a new message for
-each and removes its pin.
+The process that receives it owns the partition for as long as it repeats its requests with its *pin*, the id under
+which the server has assigned the consumer to it. A process with more than an even share of the partitions releases the
+excess: it stops using them, publishes a new message for each, and removes its pins.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ class NatsPartitions:
                 await self._end()
 
     def _back(self) -> None:
-        """Create the stream and the consumers again after a reconnect, because the server may have lost its state."""
+        """Create the stream and the consumers again after a reconnect, because the server may have lost them."""
         self._to_prepare.set()
         for lease in self._leases:
             lease.renewal_pending_until_s = -math.inf
@@ -122,7 +122,7 @@ class NatsPartitions:
     # -- an even share
 
     def _ours(self) -> Sequence[PartitionLease]:
-        """Return the partitions of this process's even share; their number is its quota."""
+        """Return the partitions that belong to this process's even share. Their number is the quota of this process."""
         members = self._presence.members(self._name)
         if self._ended or self._presence.name not in members:
             return ()
@@ -155,7 +155,10 @@ class NatsPartitions:
     # -- requests and replies
 
     async def _renew(self, lease: PartitionLease) -> None:
-        """Renew a partition. If the server accepts the pin, this process owns it for the duration of a pin."""
+        """Renew a partition.
+
+        If the server accepts our pin, this process owns the partition for the lifetime of a pin.
+        """
         lease.beaten_s = time.monotonic()
         token = f"{lease.pin}.{int(lease.beaten_s * _US)}"
         await self._ask(lease, token, {"id": lease.pin, "no_wait": True})
@@ -194,10 +197,11 @@ class NatsPartitions:
             lease.start(self._duties)
 
     async def _give_back(self, lease: PartitionLease) -> None:
-        """Release a partition: publish a new message for it and remove our pin.
+        """Release a partition: publish a new message for it, and remove our pin (the server's assignment to us).
 
-        The next owner learns from the message that this process has stopped using the partition. Removing a pin would
-        also remove another owner's. So this is done only while our ownership is certain; otherwise the pin expires.
+        The next owner learns from the message that this process has stopped using the partition. The server removes
+        whatever pin the partition has, even another owner's. So the pin is removed only while our ownership is certain;
+        otherwise it expires.
         """
         with suppress(BusDown, BusRefused):
             if lease.sure_for_s > _SPARE_S:

@@ -1,7 +1,7 @@
 """The list of running processes, by heartbeats over NATS: a process without heartbeats is removed.
 
-Missing heartbeats count only while NATS delivers this process's own. After an interruption every process has `_GRACE_S`
-to reconnect.
+Missing heartbeats of others count only while NATS delivers this process's own heartbeats. After an interruption every
+process has `_GRACE_S` to reconnect.
 """
 
 import os
@@ -30,7 +30,7 @@ _SUBJECT = "outcry.here"
 
 
 class _Heartbeat(msgspec.Struct, frozen=True):
-    """A heartbeat of a process: its roles. Without roles it says that the process ends."""
+    """A heartbeat of a process with its roles. A heartbeat without roles announces that the process ends."""
 
     name: str
     roles: tuple[str, ...]

@@ -45,7 +45,7 @@ _REQUEST: msgspec.msgpack.Decoder[StreamRequest] = msgspec.msgpack.Decoder(Strea
 class StreamOwnerServer:
     """Answer requests of other processes about the streams of owned partitions.
 
-    inlets: the pushed feeds. streams: the engine that computes the streams.
+    inlets: the feeds that other programs push. streams: the engine that computes the streams.
     """
 
     def __init__(
