@@ -25,7 +25,7 @@ _NEVER = frozenset({"expired", "unknown_contract"})
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A feed that the agent runs, and `name`, its name at the service."""
+    """A feed that the agent runs, and the name under which the service knows the feed (`name`)."""
 
     name: str
     feed: Feed
@@ -34,7 +34,7 @@ class Source:
 class Agent(FeedRunner):
     """Runs feeds and pushes their events, until cancelled. All feeds belong to one owner.
 
-    The service identifies the owner by the key.
+    The service identifies that owner by the API key.
     """
 
     def __init__(

@@ -43,11 +43,11 @@ _MOST_AHEAD_NS = NANOS_PER_HOUR // 2  # a service accepts an hour, by its own cl
 
 @dataclass(slots=True)
 class ContractStatus:
-    """Status of a contract's feed, for display.
+    """Status of the feed of one contract, for display.
 
-    phase: set by `ContractFollower`. code, text: the reason. rows: number of rows added to the spool.
-    set_aside: number of events and rows that no service would accept. subscribed: whether the feed reports the
-    contract as subscribed. quality: quality of its history.
+    phase: the stage of reception, such as `catching_up`; set by `ContractFollower`. code, text: why the feed is in this
+    phase. rows: number of rows added to the spool. set_aside: number of events and rows that no service would accept.
+    subscribed: whether the feed reports the contract as subscribed. quality: quality of its history.
     """
 
     phase: str = "connecting"
@@ -60,10 +60,11 @@ class ContractStatus:
 
 
 class ContractFollower:
-    """Receives one contract of one feed into its queue in the spool.
+    """Receives the events of one contract from its feed, and adds them to the contract's queue in the spool.
 
-    window_ns: when the contract trades, half-open, ns UTC. reach: the service's position, if it is ahead of the spool.
-    changed: called when `seen` changes. added: called when there are new events to send.
+    window_ns: when the contract trades, half-open, ns UTC. progress: how far the service has data of the contract, if
+    it is known; matters if that is further than the spool. changed: called when `status` changes. added: called when
+    there are new events to send.
     """
 
     def __init__(
@@ -186,8 +187,8 @@ class ContractFollower:
     def _missing(self, since_ns: int, before_ns: int, now_ns: int) -> Gap | None:
         """Return the gap in history that the feed cannot fill, or None.
 
-        since_ns: start of the requested history. before_ns: time up to which nothing is missing; 0 for a new
-        stream.
+        since_ns: start of the requested history. before_ns: time up to which the spool or the service has everything; 0
+        for a new stream.
         """
         caps = self.feed.caps
         if not before_ns:

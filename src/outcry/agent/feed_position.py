@@ -10,9 +10,10 @@ from outcry.trades.records import Rows
 
 
 class FeedPosition:
-    """The newest times (ns UTC) among the events of one contract, and its last trades.
+    """How far the events of one contract reach: their newest times (ns UTC) and last trades.
 
-    time_ns: newest time of any event. latest_ns, last_bar_ns, barred_ns, recent: as in a live stream.
+    time_ns: newest time of any event. latest_ns: newest time of a row. last_bar_ns: newest bar. barred_ns: end of the
+    newest bar. recent: trades of the last two seconds.
     """
 
     def __init__(self) -> None:

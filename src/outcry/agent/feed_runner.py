@@ -42,14 +42,14 @@ class MarketContext:
 
 
 async def _unknown_progress(_key: StreamKey, _caps: FeedCaps) -> StreamProgress | None:
-    """Return None: the service's position in a stream is unknown, only the spool's is known."""
+    """Return None: how far the service has data of a stream is unknown."""
 
 
 class FeedRunner:
     """Runs feeds of any number of owners and sends their events, on one event loop.
 
-    report: writes a log event, called as `(event, **details)`. speedup: factor by which pauses are shortened. reach_of:
-    returns the service's position in a stream.
+    report: writes a log event, called as `(event, **details)`. speedup: divides all pauses, for tests. reach_of:
+    returns how far the service has data of a stream, None if that is unknown.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class FeedRunner:
         return queue
 
     async def flush(self, keys: Collection[StreamKey], patience_s: float) -> None:
-        """Wait until these queues are sent, for at most `patience_s` and while the service accepts events."""
+        """Wait until these queues are sent, for at most `patience_s` seconds and while the service accepts events."""
         deadline_s = asyncio.get_running_loop().time() + patience_s
         queues = {key: self.spool.queues[key] for key in keys if key in self.spool.queues}
         while any(queue.waiting and self.sender.is_answering(key) for key, queue in queues.items()):

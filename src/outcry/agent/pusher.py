@@ -1,8 +1,8 @@
 """Pushes a feed's events to a running service over one persistent connection.
 
-An event is sent until the service confirms it, so it arrives at least once. After an error the pauses grow. Without
-progress for the time limit, the pusher raises the last error. A service that has restarted and lost the run receives
-the last seconds again, marked as a repetition.
+An event is sent until the service confirms it, so it arrives at least once. After an error the pauses grow. If there is
+no progress for the time limit (`patience_s`), the pusher raises the last error. A service that has restarted and lost
+the run receives the last seconds again, marked as a repetition.
 """
 
 import secrets
@@ -86,7 +86,7 @@ class _MemoryQueue:
         return progress
 
     def rewind(self, push: Push) -> bool:
-        """Prepare to send again from the oldest retained event; return False if that was just done."""
+        """Go back to the oldest retained event, to send all from there again; return False if that was just done."""
         if self.again is not None or not self.next:
             return False
         self.again = Again(self.sent, self.caught_up)
@@ -152,7 +152,10 @@ class Pusher:
         self._stopped.set()
 
     def bye(self) -> None:
-        """Tell the service that every contract ends here. It is sent once, and errors are ignored."""
+        """Tell the service that all contracts of this run end here.
+
+        The message is sent once, and errors are ignored.
+        """
         for queue in self._queues.values():
             if queue.end():
                 with suppress(ApiError, Unreachable):

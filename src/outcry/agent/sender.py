@@ -45,13 +45,16 @@ class PushQueue(Protocol):
         ...
 
     def rewind(self, push: Push) -> bool:
-        """Prepare to send a run again from its oldest retained event; return False if that was just done."""
+        """Go back to the oldest retained event, to send the run again from there.
+
+        Return False if that was just done.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RetryLater:
-    """Result of a push without progress: the reason, and the pause (s) that the service asked for, or 0."""
+    """Result of a push without progress: the reason, and the pause (s) that the service asked for, 0 for none."""
 
     problem: ApiError | Unreachable
     pause_s: float = 0.0
@@ -62,8 +65,8 @@ def record_result(
 ) -> RetryLater | None:
     """Update a queue by the result of a push; return None if there was progress.
 
-    answer: number of the first event not accepted, or the error; whose: the service, for errors. Raises `ApiError` for
-    a refusal that a retry does not resolve.
+    answer: number of the first event not accepted, or the error. whose: name of the service, for error messages. Raises
+    `ApiError` for a refusal that a retry does not resolve.
     """
     match answer:
         case Unreachable():

@@ -36,7 +36,7 @@ class Spool:
         return found
 
     def left_over(self, universe: Universe) -> Sequence[tuple[StreamKey, FeedCaps]]:
-        """Return the queues on disk that were not opened in this run and still contain events to send."""
+        """Return the queues on disk that still contain events to send but were not opened in this run."""
         found: list[tuple[StreamKey, FeedCaps]] = []
         for text in self._log.keys():  # noqa: SIM118 - no mapping
             owner, feed, name = text.split("/")

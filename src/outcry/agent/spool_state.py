@@ -13,7 +13,7 @@ class SpoolState(msgspec.Struct):
     """The state of a queue, stored beside its events.
 
     session: the newest run, empty without one. first: number of the first event not discarded. instead: encoded events
-    that replace the discarded ones before `first`. caps: the capabilities of the feed.
+    to send in place of the discarded ones before `first`. caps: the capabilities of the feed.
     """
 
     session: str = ""

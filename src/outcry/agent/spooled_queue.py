@@ -31,8 +31,8 @@ READY_BYTES, MAX_UNSAVED_BYTES = 4 << 20, 32 << 20
 class SpooledQueue:
     """Queue on disk of one contract's events; implements `PushQueue`. One thread adds events and another sends them.
 
-    key: name of its log in the spool. next, end: numbers of the first event not accepted, and after the newest.
-    position: where the feed resumes.
+    key: name of its log in the spool. next: number of the first event that the service has not accepted. end: number
+    after the newest event. position: where the feed resumes.
     """
 
     def __init__(self, log: TradeLog, key: str, contract: Contract, caps: FeedCaps, state_path: Path) -> None:
@@ -149,7 +149,7 @@ class SpooledQueue:
             return Push(self.session, self.contract, self.caps, self.next, events, self.again)
 
     def attempted(self, push: Push) -> None:
-        """Do nothing: the mark `again` in each push already covers every event."""
+        """Do nothing. Each push is marked `again`, so the service expects events that it has received already."""
 
     def accepted(self, push: Push, until: int) -> bool:
         """Remove the events that the service accepted; return whether that is progress.
@@ -179,7 +179,7 @@ class SpooledQueue:
             return progress
 
     def rewind(self, push: Push) -> bool:
-        """Prepare to send again from the oldest retained event; return False if that was just done."""
+        """Go back to the oldest retained event, to send all from there again; return False if that was just done."""
         with self._lock:
             if push.session != self.session:
                 return True
