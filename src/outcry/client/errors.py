@@ -17,7 +17,7 @@ class ApiError(Exception):
 
 
 class Unreachable(Exception):
-    """The service did not respond, or something other than Outcry did."""
+    """The service did not respond, or the answer did not come from Outcry."""
 
 
 class NotOutcry(Unreachable):
@@ -25,7 +25,7 @@ class NotOutcry(Unreachable):
 
 
 def error_from(status: int, body: bytes) -> ApiError | Unreachable:
-    """Parse an error response. One without a code came from a proxy or another service."""
+    """Parse an error response. A response without an error code came from a proxy or another service."""
     try:
         fields = json.loads(body)
         return ApiError(fields["code"], status, fields["message"], fields["request_id"], fields)
