@@ -30,9 +30,9 @@ def to_nobody() -> None:
 class FiredAlerts(NamedTuple):
     """Alerts that one entry of a stream's log fired.
 
-    stream: its name. position: the position the stream had reached. persisting: completes once the log has persisted
-    everything up to that position; None if it has. It is created as the alerts fire, because a stream that is released
-    and acquired again may have another log.
+    stream: its name. position: number of the log entry after the one that fired. persisting: completes once the log has
+    persisted everything before that position; None if it has. It is created as the alerts fire, because a stream that
+    is released and acquired again may have another log.
     """
 
     stream: str
@@ -42,14 +42,14 @@ class FiredAlerts(NamedTuple):
 
     @property
     def decided(self) -> bool:
-        """Whether it is known if the log has persisted the entry that fired the alerts."""
+        """Whether it is known if the log has persisted the entry that fired the alerts, or has lost it."""
         return self.persisting is None or self.persisting.done()
 
 
 class AlertRecorder:
-    """Queues alerts in the order they fired, and records them. For one event loop.
+    """Queues alerts in the order they fired, and records them in the database. For one event loop.
 
-    fan_out: returns who receives alerts, called when they are recorded. speedup: divides all pauses, for tests.
+    fan_out: returns who receives alerts; it is called when they are recorded. speedup: divides all pauses, for tests.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class AlertRecorder:
         self._changed = asyncio.Event()
 
     def add(self, stream: str, position: int, rows: Sequence[AlertRow]) -> None:
-        """Queue alerts that the newest entry of a stream fired. position: of the stream after that entry."""
+        """Queue alerts that the newest entry of a stream fired. position: of the log after that entry."""
         pending = self._log.pending_write(stream)
         persisting = None if pending is None else asyncio.ensure_future(pending)
         self._fired.append(FiredAlerts(stream, position, rows, persisting))
@@ -120,7 +120,7 @@ class AlertRecorder:
     def _stamped(self, fired: Sequence[FiredAlerts]) -> list[AlertRow]:
         """Set the recording time of alerts to now, unless their feed has its own clock.
 
-        However long the database was busy, it is the time at which they are stored.
+        It is set right before they are stored, so it is correct even after the database was busy for long.
         """
         now_ns = self._clock.now_ns()
         return [
@@ -144,7 +144,7 @@ class AlertRecorder:
 
 
 async def is_persisted(persisting: Awaitable[None]) -> bool:
-    """Wait until the log has persisted an entry; return False if another process has acquired the stream instead."""
+    """Wait until the log has persisted an entry; return False if the entry is lost to another owner of the stream."""
     try:
         await persisting
     except LogTakenOver:

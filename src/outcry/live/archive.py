@@ -51,8 +51,8 @@ class LogReading:
     def batches(self) -> Iterator[Batch]:
         """Yield the rows of the log in batches.
 
-        A recording has one quality, so a session with any bars is stored as bars. `may_still` is called at the
-        end, when nothing is stored yet.
+        A recording has one quality, so a session with any bars is stored as bars. At the end, before anything is
+        stored, `may_still` is called; it raises if the log must no longer be stored.
         """
         entries = [(self._session(entry), entry) for entry in amended_rows(self.entries())]
         worst: dict[Session | None, Quality] = {}
@@ -88,8 +88,8 @@ class Archive:
     ) -> None:  # fmt: skip
         """Store every session and trade date in a stream's log that is over by `settled_ns` (event time).
 
-        may_still: raises if the log must no longer be stored; it is called while no other import can run. Nothing is
-        stored without rows, because those were stored with their trade date.
+        may_still: raises if the log must no longer be stored; it is called while no other import can run. A log without
+        rows stores nothing: its rows were stored with an earlier trade date.
         """
         if not any(isinstance(entry, log.TradeRows | log.BarRows) for entry in entries):
             return

@@ -100,7 +100,7 @@ class BackgroundLog:
             raise OSError(errno.ENOBUFS, f"the log cannot be written ({why}), and no more fits in memory")
 
     def pending_write(self, key: str) -> Awaitable[None] | None:
-        """Return an awaitable for when everything appended is written to files; None if it is already.
+        """Return an awaitable that completes once everything appended is written to files; None if it is already.
 
         Entries in files survive the process.
         """
@@ -122,7 +122,7 @@ class BackgroundLog:
 
     @property
     def stuck(self) -> bool:
-        """Whether the log of any stream is stalled."""
+        """Whether entries of any stream have waited for two seconds without any being written."""
         now_s = self._now_s()
         return any(stream.stalled(now_s) for stream in list(self._streams.values()))
 

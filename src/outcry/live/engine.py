@@ -57,9 +57,10 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """What the engine knows of the market: the instruments, their calendar, the clock and the users.
+    """What the engine knows of the market and its users: instruments, calendar, clock, and who may see what.
 
-    scope_of: what a user may see besides their own recordings. fan_out: who receives alerts that are recorded now.
+    scope_of: returns what a user may see besides their own recordings. fan_out: returns who receives alerts that are
+    recorded now.
     """
 
     universe: Universe
@@ -72,7 +73,8 @@ class Market:
 class Engine:
     """Runs the live streams of this process on its event loop.
 
-    speedup: divides all pauses, for tests. by: the name of this process in shared logs; see `Recovery`.
+    speedup: divides all pauses, for tests. by: the name under which this process acquires streams in logs that several
+    processes share; see `Recovery`.
     """
 
     def __init__(
@@ -184,9 +186,9 @@ class Engine:
         return status_of(runner) if runner else None
 
     async def progress(self, key: StreamKey) -> StreamProgress:
-        """Return how far a stream's data reaches, after everything up to there is persisted.
+        """Return up to when a stream has data, after waiting until that data is persisted.
 
-        A feed that starts there delivers nothing older. Raises `LogTakenOver`.
+        A feed that starts from there delivers no older data. Raises `LogTakenOver`.
         """
         runner = self.runners.get(key.text)
         if runner is None or not runner.stream.latest_ns:
@@ -200,7 +202,7 @@ class Engine:
         return progress
 
     def follows(self, key: StreamKey) -> bool:
-        """Return whether a feed currently delivers a stream."""
+        """Return whether a feed currently delivers the events of a stream."""
         return key.text in self._feeds.followed
 
     def history(self, key: StreamKey) -> str:
@@ -230,7 +232,7 @@ class Engine:
         return {(runner.key.feed, runner.key.contract) for runner in self.runners.of_owner(owner)}
 
     def retire(self, key: StreamKey) -> None:
-        """Remove a stream from the registry if no feed delivers it. Its sessions are stored when they end."""
+        """Remove a stream from the registry if no feed delivers it. Its sessions are still stored when they end."""
         if key.text not in self._feeds.followed and self._registry.shows(key):
             self._registry.drop(key)
 
@@ -261,7 +263,7 @@ class Engine:
         await self.alerts.drained()
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
-        """Run every contract of a feed, including later rolls, until the feed ends or is attached again."""
+        """Run every contract of a feed, also later contracts (rolls), until the feed ends or is attached again."""
         return self._feeds.attach(owner, feed)
 
     def attach_contract(self, owner: int, feed: Feed, contract: Contract) -> asyncio.Task[None]:

@@ -111,7 +111,7 @@ class Replacement(Entry, frozen=True, tag="replacement"):
 
 
 class Mark(Entry, frozen=True, tag="mark"):
-    """Log entry: event time has reached this timestamp (ns UTC) without a trade."""
+    """Log entry: event time (the clock of the trades) has reached this timestamp (ns UTC) without a trade."""
 
     at_ns: int
 
@@ -211,9 +211,9 @@ def opening_of(entry: Opened) -> Opening:
 
 
 def part(frame: Frame, first: int, until: int) -> tuple[int, LogEntry]:
-    """Decode the entry in a frame, and return its position with it; leave out trades outside `[first, until)`.
+    """Decode the entry in a frame, and return its log position with it; leave out trades outside `[first, until)`.
 
-    A log may combine trades of several appends in a frame, so a position can lie within it. Raises `LogDamaged`.
+    A frame may combine trades of several appends, so `first` can lie within it. Raises `LogDamaged`.
     """
     entry = decode(frame)
     if isinstance(entry, TradeRows) and (frame.first < first or frame.first + frame.count > until):
@@ -233,9 +233,10 @@ def entries_between(frames: Iterable[Frame], first: int, until: int) -> Iterator
 
 
 def of_days(entries: Sequence[LogEntry], days: Set[Day]) -> Sequence[LogEntry]:
-    """Return entries without rows of other trade dates, which are stored already but can still be in the log.
+    """Return entries without rows of other trade dates than `days`.
 
-    If a trade was amended, all entries are returned, because it may belong to any of those dates.
+    Rows of other dates are stored already but can still be in the log. If a trade was amended, all entries are
+    returned, because the trade may belong to any of those dates.
     """
     if any(isinstance(entry, Amended) for entry in entries):
         return entries

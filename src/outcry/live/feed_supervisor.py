@@ -1,7 +1,7 @@
 """Supervision of feeds: one task per contract, and another connection after an error.
 
-The engine and the agent share it. A contract ends only if its feed has ended permanently, or if the user must act.
-Errors of one contract do not affect others.
+The engine and the agent share it. Reception of a contract ends only if its feed has ended permanently, or if the user
+must act. Errors of one contract do not affect others.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class FollowedStream(Protocol):
 
 
 async def follow_until_ended(stream: FollowedStream, speedup: float) -> None:
-    """Connect a stream to its feed, again after each error, until the feed ends or refuses.
+    """Receive a stream from its feed, reconnecting after each error, until the feed ends or refuses.
 
     Raises `LogTakenOver`. speedup: divides all pauses.
     """
@@ -103,7 +103,10 @@ class FeedSupervisor:
         return self._listed.get((owner, name), frozenset())
 
     async def follow(self, owner: int, name: str, feed: Feed) -> None:
-        """Receive each contract of a feed until all have ended, then close the feed. name: of its streams."""
+        """Receive each contract of a feed until all have ended, then close the feed.
+
+        name: the feed's name in stream keys.
+        """
         running: dict[Contract, asyncio.Task[None]] = {}
         try:
             while (contracts := await self._list(owner, name, feed)) is not None:

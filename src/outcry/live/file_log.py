@@ -206,7 +206,7 @@ class FileLog:
         check_key(key)
 
     def _looked_up(self, key: str) -> StreamFiles:
-        """Return the files of a stream, as known in memory.
+        """Return the files of a stream from memory.
 
         Waits for a write in progress only at first use of the stream.
         """

@@ -44,7 +44,7 @@ class FollowedRunner:
         self._report(LogEvent.FEED_LOST, stream=self._runner.name, code=problem.code, problem=str(problem))
 
     def closed(self) -> None:
-        """Do nothing: the runner has recorded it."""
+        """Do nothing: the stream's runner has recorded that the feed ended."""
 
     def not_stored(self, problem: OSError) -> None:
         """Report that events cannot be logged."""

@@ -37,7 +37,7 @@ class GapTracker:
         self._fillable = []
 
     def before(self, first_ns: int, complete_ns: int, caps: ports.FeedCaps) -> list[Hole | Mended]:
-        """Return what to log before a row at `first_ns`, or before the history is complete at that time (ns UTC).
+        """Return which gaps to log before a row at `first_ns` (ns UTC), or before history counts as complete then.
 
         complete_ns: time up to which the feed has delivered everything.
         """
@@ -47,7 +47,7 @@ class GapTracker:
     def _filled(self, until_ns: int) -> list[Mended]:
         """Return the gaps that are filled once the feed has delivered everything up to a time (ns UTC).
 
-        History arrives in order of time, and the feed has reported the parts it could not deliver.
+        History arrives in order of time, and the feed has already reported the parts that it cannot deliver.
         """
         filled = [hole for hole in self._fillable if hole[1] <= until_ns]
         for hole in filled:
@@ -82,7 +82,7 @@ class GapTracker:
         return self.new(requested_ns, first_ns, "no history")
 
     def new(self, from_ns: int, to_ns: int, why: str) -> Hole | None:
-        """Return a gap (half-open, ns UTC) unless a logged one contains it, because feeds repeat their reports."""
+        """Return a gap (half-open, ns UTC); None if a logged gap contains it, because feeds repeat their reports."""
         if any(known[0] <= from_ns and to_ns <= known[1] for known in self._stream.holes):
             return None
         return Hole(from_ns, to_ns, why)

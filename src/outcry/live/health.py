@@ -2,7 +2,8 @@
 
 The connection is a state machine with a transition table. A connection is stale without messages, measured by our
 clock. A market is stale without trades, measured by the feed's clock and compared with its recent trading frequency.
-Clock drift is the least delay observed, because a larger one can be due to the network (docs/feeds.md).
+Clock drift is the least delay observed from event to receipt, because longer delays can be due to the network
+(docs/feeds.md).
 """
 
 from collections import deque
@@ -82,9 +83,10 @@ NEVER: frozenset[tuple[Phase, Sign]] = frozenset(
 
 @dataclass(slots=True)
 class Health:
-    """The health of one stream. Times of the event loop in seconds, of the market in ns UTC.
+    """The health of one stream: its connection, subscription, market and clock.
 
-    refusal: the feed's own code. behind: the feed is delivering past events.
+    Times are of the event loop in seconds, of the market in ns UTC. refusal: the code with which the feed refused.
+    behind: whether the feed is delivering past events.
     """
 
     phase: Phase = Phase.CONNECTING
@@ -141,7 +143,7 @@ class Health:
 
     @property
     def drift_ns(self) -> int | None:
-        """The least recent delay (ns) from event to receipt; None without one. Negative if the clocks disagree."""
+        """The least recent delay (ns) from event to receipt; None if unknown. It is negative if the clocks disagree."""
         return min(self._delays_ns, default=None)
 
     def session_changed(self) -> None:

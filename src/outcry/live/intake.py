@@ -1,9 +1,9 @@
 """Checks and cleans the rows of a feed before they are logged.
 
-Rows must be on the tick and within trading hours, and each trade is passed on once. A feed delivers at least once.
-After it is reopened, repeated trades are recognised in the overlap only, and by multiset: two equal trades are two
-trades. A late trade is added to its own session. A price between two ticks is set aside and counted, never rounded
-(docs/feeds.md).
+Rows must be on the tick and within trading hours, and each trade is passed on once. A feed delivers each trade at least
+once. After it is reopened it may repeat the last seconds (the overlap). There, and only there, repeated trades are
+recognised by counting equal ones: two equal trades are two trades. A late trade is added to its own session. A row with
+a price between two ticks is left out and counted; prices are never rounded (docs/feeds.md).
 """
 
 from collections.abc import Callable, Iterator
@@ -40,9 +40,10 @@ DayEnds = Callable[[date], Day]
 
 @dataclass(slots=True)
 class IntakeCounts:
-    """Numbers of rows passed on and rows set aside: off tick, outside trading hours, repeated, at an impossible time.
+    """Numbers of rows passed on, and of rows left out by reason.
 
-    late: rows passed on although newer ones were received before.
+    The reasons: off tick, outside trading hours, repeated, at an impossible time. late: rows passed on although newer
+    ones were received before.
     """
 
     rows: int = 0
@@ -105,10 +106,10 @@ class Intake:
         yield from self._cut(fresh, Quality.TICKS)
 
     def plain(self, rows: Rows, until_ns: int, lag_ns: int) -> Columns | None:
-        """Return the rows as columns if they are valid trades of `day`; otherwise None, and `trades` must process them.
+        """Return the rows as lists (columns) if they are valid trades of one trade date; None if they need `trades`.
 
-        That is: in order, within the trading hours of the rows before them, before `until_ns`, and not in an overlap.
-        lag_ns: the delay that the feed always has.
+        They must be in order, within the trading hours of the rows before them, before `until_ns`, and not in an
+        overlap (the time that a reopened feed may repeat). lag_ns: the delay that the feed always has.
         """
         cell = self._cell
         if self._overlap.waits or cell is None:

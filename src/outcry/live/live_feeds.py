@@ -42,11 +42,11 @@ class LiveFeeds:
 
     @property
     def names(self) -> set[str]:
-        """Names of the running feeds, which include the streams of single contracts."""
+        """Names of the running feeds. A contract that runs on its own has the name of its stream."""
         return set(self._running)
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
-        """Run every contract of a feed, including later rolls, until the feed ends or is attached again."""
+        """Run every contract of a feed, also later contracts (rolls), until the feed ends or is attached again."""
         for runner in self._streams.runners.of(owner, feed.name):
             runner.asked()
         name = f"{owner}/{feed.name}#{id(feed)}"

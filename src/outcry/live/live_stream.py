@@ -36,8 +36,8 @@ _UNWRITTEN = frozenset({"", "catching_up", "stale_link"})
 class StreamServices:
     """The functions that every live stream of an engine uses.
 
-    opening: makes the opening of a session; may wait. store: stores a completed session in the database; may wait, and
-    returns True once it is stored. alerts: records the alerts of streams.
+    opening: returns the opening of a session (its window and reference levels); may wait. store: stores a completed
+    session in the database; may wait, and returns True once it is stored. alerts: queues fired alerts for recording.
     """
 
     log: TradeLog
@@ -50,7 +50,7 @@ class StreamServices:
 
 
 class LiveStream:
-    """A stream whose changes readers see in the registry. Call it on the event loop.
+    """A stream whose state readers see in the registry. Call it on the event loop.
 
     tick_e9: the tick of the product (price in 10⁻⁹). life: when the contract can trade (ns UTC).
     """
@@ -104,10 +104,11 @@ class LiveStream:
         self.health.traded(columns.at_ns[-1], columns.delay_ns)
 
     def _alert_row(self, opening: Opening, fired: Fired) -> AlertRow:
-        """Return an alert as a stored row, with its recording time if that is not the present.
+        """Return an alert as a row to store.
 
-        For a feed with its own clock, at any speed, that is the feed's current time. A simulated market includes the
-        time before this process started, and an alert of that time counts as recorded when it fired.
+        A feed with its own clock (a replay or simulation) sets the recording time: the feed's current time. A simulated
+        market includes the time before this process started; an alert of that time counts as recorded when it fired.
+        For other feeds the recording time is set later.
         """
         stream = self.stream
         row = alert_row(self.key, self._tick_e9, opening, fired, simulated=stream.simulated)
@@ -190,7 +191,7 @@ class LiveStream:
     # -- sessions and trade dates
 
     async def _pass_deadlines(self, at_ns: int) -> None:
-        """Store each session and trade date that has been over for five minutes at a given time (ns UTC)."""
+        """Store each session and trade date that has been over for five minutes at `at_ns` (ns UTC)."""
         while self.stream.deadline_ns <= at_ns:
             for what in self.log(entries.Mark(self.stream.deadline_ns)):
                 await self._store(what)
@@ -237,7 +238,10 @@ class LiveStream:
         return now_s - self.health.heard_s if self.health.phase is Phase.LOST else 0.0
 
     def drifted(self) -> int | None:
-        """Return how far (ns) the feed's clock differs from ours when that first exceeds the limit, else None."""
+        """Return how far (ns) the feed's clock differs from ours.
+
+        None if the difference is within the limit or was returned before.
+        """
         drift_ns = self.health.drift_ns
         latest_ns = self.stream.lag_ns + MAX_DRIFT_NS
         drifts = drift_ns is not None and not -MAX_DRIFT_NS <= drift_ns <= latest_ns
@@ -246,7 +250,10 @@ class LiveStream:
         return drift_ns if first else None
 
     def log_trouble(self) -> str | None:
-        """Return why the log has stalled if that is new, an empty text if it works again, None if nothing changed."""
+        """Return why the log has stalled, if that is new.
+
+        Return an empty text if it has just recovered, and None if nothing changed.
+        """
         problem = self._services.log.stalled(self.name)
         if (problem is not None) == self._unlogged:
             return None
@@ -260,9 +267,9 @@ class LiveStream:
         self.lost_code, self.login_refused = "", False
 
     def refused(self, code: str, now_s: float, *, login: bool = False) -> None:
-        """Record that the feed refuses this stream, or that no process follows it.
+        """Record that the feed refuses this stream, or that no process delivers it.
 
-        code: the reason; login: whether the login failed.
+        code: the reason; login: whether the vendor refused the login.
         """
         self.health.refusal, self.login_refused = code, login
         if self.health.phase is not Phase.REFUSED:  # otherwise only the reason changes

@@ -17,7 +17,10 @@ def check_key(text: str) -> None:
 
 
 def check_repeat(key: str, last: int, first: int, count: int) -> None:
-    """Accept a repetition of entries that exist already. Raises `ValueError` for a gap or a partial overlap."""
+    """Check that entries to append exist in the log already.
+
+    Then nothing is to be done. Raises `ValueError` for a gap or a partial overlap.
+    """
     if count < 1:
         raise ValueError(f"{key}: {count} entries cannot be appended")
     if first > last:

@@ -33,7 +33,7 @@ def is_in_use(folder: Path) -> bool:
 
 
 def inspect_logs(folder: Path, decode: Callable[[Frame], object]) -> Iterator[LogInspection]:
-    """Read every stream's log. decode: raises `LogDamaged` for a frame without an entry.
+    """Read every stream's log, and yield the result for each. decode: raises `LogDamaged` for an unreadable frame.
 
     While a service writes, files may be removed and the newest may end inside a frame; neither is a fault then.
     """

@@ -25,10 +25,10 @@ class _Piece:
 
 
 def salvaged(folder: Path, position: int, lost: Callable[[int], bytes]) -> list[str]:
-    """Rebuild a stream's log from its files; return a line for each damaged file and gap, none if the log is whole.
+    """Rebuild a stream's log from its readable frames; return a line for each damaged file and gap.
 
-    position: of the snapshot that the stream continues from, 0 without one. lost: makes the blob of a frame for a
-    number of lost entries.
+    The result is empty if the log is whole. position: of the snapshot from which the stream continues, 0 without one.
+    lost: makes the contents (blob) of a frame that stands for a number of lost entries.
     """
     files = list(zip(paths_of(folder), file_starts(folder), strict=True))
     pieces = list(

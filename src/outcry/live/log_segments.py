@@ -69,8 +69,8 @@ def walk(file: BinaryIO, first: int, size: int) -> Iterator[Frame]:
 def mend(path: Path, first: int) -> tuple[int, int, str]:
     """Move an incomplete frame at the end of a file to another file.
 
-    Return the number of the next entry, the remaining size, and a line for the operator. A crash leaves such an end,
-    and so does a flipped bit in the last frame. Raises `LogDamaged`.
+    Return the number of the next entry, the remaining size, and a line for the operator. A crash leaves an incomplete
+    frame, and so does a flipped bit in the last frame. Raises `LogDamaged`.
     """
     size, last = path.stat().st_size, first
     try:
@@ -90,9 +90,9 @@ def mend(path: Path, first: int) -> tuple[int, int, str]:
 
 
 def _moved(path: Path, at: int, torn: bytes) -> str:
-    """Write an incomplete frame to another file and return a line about it.
+    """Write an incomplete frame to another file and return a line about it for the operator.
 
-    Return an empty text for zeros, which are preallocated.
+    Return an empty text if the bytes are all zero, because those were only preallocated.
     """
     if not any(torn):
         return ""

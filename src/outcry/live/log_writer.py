@@ -16,10 +16,11 @@ _PAUSE_S = 0.25
 
 
 class LogWriter:
-    """Writes queued entries of streams on a thread, and retries what the disk refuses.
+    """Writes queued entries to files on its own thread, and retries entries that the disk refuses.
 
-    lock: guards the queues of all streams. turn: the same lock, notified when they change. unwritten_bytes: size of all
-    queued entries. now_s: a monotonic clock.
+    Its methods only queue or wake; callers do not wait for the disk, except in `stop`. lock: guards the queues of all
+    streams. turn: a condition on that lock, notified when queues change. unwritten_bytes: size of all queued entries.
+    now_s: a monotonic clock.
     """
 
     def __init__(self, files: FileLog, now_s: Callable[[], float]) -> None:
@@ -36,7 +37,7 @@ class LogWriter:
 
     @property
     def trouble(self) -> str:
-        """Why queued entries are not written."""
+        """Why queued entries are not written; empty if there is no problem."""
         return self._problem or "the disk does not respond"
 
     def start(self) -> None:
@@ -46,7 +47,7 @@ class LogWriter:
         self._thread.start()
 
     def stop(self, patience_s: float) -> None:
-        """Write what is queued and stop the thread; drop what is not written in time."""
+        """Write what is queued within `patience_s` seconds and stop the thread; drop the rest."""
         with self.turn:
             self._closing = True
             self.turn.notify_all()
@@ -56,7 +57,7 @@ class LogWriter:
             self._ready, self.unwritten_bytes = [], 0
 
     def begin(self, stream: PendingWrites, size: int) -> None:
-        """Write what a stream has just queued, `size` bytes. Call it with `turn` locked."""
+        """Wake the thread for the `size` bytes that a stream has just queued. Call it with `turn` locked."""
         self.unwritten_bytes += size
         if not stream.writing:
             stream.writing, stream.since_s = True, self._now_s()
@@ -66,7 +67,10 @@ class LogWriter:
                 self.turn.notify_all()
 
     def hurry(self, streams: Iterable[PendingWrites]) -> None:
-        """Write what streams have queued at once, because somebody waits for it. Call it with `turn` locked."""
+        """Make the thread write these streams' queues at once, because somebody waits for it.
+
+        Call it with `turn` locked.
+        """
         for stream in streams:
             stream.is_awaited = True
         self.turn.notify_all()
@@ -89,7 +93,7 @@ class LogWriter:
                     self._problem = ""
 
     def _next(self) -> list[PendingWrites]:
-        """Wait for queued entries, and return the streams to write now; none if the log is closed."""
+        """Wait for queued entries, and return the streams to write now; an empty list if the log is closed."""
         with self.turn:
             self.turn.wait_for(lambda: self._ready or self._closing)
             if self.turn.wait_for(self._is_urgent, self._due_s - monotonic()) and not self._closing:
@@ -122,7 +126,10 @@ class LogWriter:
         return True
 
     def _take(self, stream: PendingWrites) -> bool:
-        """Take the next batch of queued entries, in a new file if one is due; return False if nothing is queued."""
+        """Take the next batch of queued entries; return False if none are queued.
+
+        Starts a new file before the batch if one was requested.
+        """
         with self.turn:
             at = stream.kept_to
             due = not stream.flying and at in stream.cuts

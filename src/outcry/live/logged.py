@@ -113,7 +113,7 @@ class LoggedStream(Stream):
     def _begin_day(self, day: entries.Day) -> None:
         """Start a log file with `Began` if `day` is a new trade date.
 
-        Files of older trade dates can then be dropped whole.
+        The files of older trade dates can then be removed whole.
         """
         if any(day == known for known, _ in self.days):
             return
@@ -171,7 +171,7 @@ class LoggedStream(Stream):
         return position, list(entries.entries_between(self._log.read(self.name, first), first, position))
 
     def _read_history(self, first: int) -> Iterator[entries.LogEntry]:
-        """Yield the entries from one that begins at `first` on, up to the current position."""
+        """Yield the log entries from the one at position `first` up to the current position."""
         if self._past is not None and self.history_loaded:
             yield from (entry for at, entry in self._past[1] if at >= first)
             return

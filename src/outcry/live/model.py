@@ -85,10 +85,10 @@ PRICE_PARAMS = frozenset(
 class AlertRow:
     """An alert as stored. Prices in 10⁻⁹, times in ns UTC.
 
-    key: `<symbol>:<type>:<epoch_ms>`. params: as in the API, with prices in 10⁻⁹. seq: the order of commit, 0 before
-    it. recorded_ns: when the alert was recorded, by the clock of its feed as `at_ns` is; None for alerts stored by
-    versions without it. It is not part of the alert's identity: the same trades give the same alert whenever they are
-    played.
+    key: `<symbol>:<type>:<epoch_ms>`. params: as in the API, with prices in 10⁻⁹. seq: number in the order of commit, 0
+    before the commit. recorded_ns: when the alert was recorded, by the clock of its feed as `at_ns` is; None for alerts
+    stored by versions without it. It is not part of the alert's identity: the same trades give the same alert whenever
+    they are played.
     """
 
     owner: int
@@ -113,8 +113,8 @@ class AlertRow:
 class FanOut:
     """Who receives alerts as they are recorded.
 
-    audience: of a feed's owner and a root. now_ns: by the machine's clock. since_ns: by the market's clock; earlier
-    alerts are not sent.
+    audience: returns the recipients for a feed's owner and a product root. now_ns: by the machine's clock. since_ns: by
+    the market's clock; earlier alerts are not sent.
     """
 
     audience: Callable[[int, str], Audience]
@@ -140,7 +140,7 @@ class Snapshots(Protocol):
     def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
         """Store snapshots `(stream, position, bytes)`, except where a later one is stored.
 
-        Does not change the revision.
+        Does not change the database revision, by which caches of answers are keyed.
         """
         ...
 

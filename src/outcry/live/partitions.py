@@ -34,12 +34,12 @@ class Partitions(Protocol):
     """The partitions of work that this process gains and loses. For one event loop."""
 
     async def run(self, gained: Turn, lost: Turn) -> None:
-        """Acquire a share of the partitions until cancelled; call `gained` and `lost` for each.
+        """Acquire a share of the partitions until cancelled; call `gained` and `lost` for each partition.
 
-        Calls for a partition are made one at a time. `gained` has ended before the partition counts as `owned`. `lost`
-        is called after ownership ended, and after `gained` raised or was cancelled by a loss. Their errors are
-        reported. When cancelled, it calls `lost` for each partition, and other processes may acquire them at once.
-        Other processes acquire the partitions of a stopped process within about two seconds, spread evenly.
+        Calls for a partition are made one at a time. A partition counts as `owned` after `gained` has ended. `lost` is
+        called after ownership ended, and after `gained` raised or was cancelled by a loss. Errors of both are reported.
+        When `run` is cancelled, it calls `lost` for each partition, and other processes may acquire them at once. Other
+        processes acquire the partitions of a stopped process within about two seconds, spread evenly.
         """
         ...
 

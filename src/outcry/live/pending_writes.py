@@ -21,7 +21,7 @@ Waiter = tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]
 class TradeBatch:
     """Trades of one session and trade date that are queued to become one frame, with the fields of a `Frame`.
 
-    It grows until it is written, so that a feed of single trades costs one write for many of them.
+    The batch grows until it is written, so many single trades of a feed cost one write.
     """
 
     __slots__ = ("_parts", "count", "day", "first", "size")
@@ -45,10 +45,10 @@ class TradeBatch:
 class PendingWrites:
     """The entries of one stream that are queued for writing.
 
-    last: the position after the newest entry, written or not. flying: frames being written; pending: frames after them.
-    cuts: positions at which a file or message starts. waiting: tasks that wait until a position is written. since_s:
-    when the log last accepted anything, on the monotonic clock; it counts while `writing`. is_awaited: somebody waits
-    for entries that are queued.
+    last: the position after the newest entry, written or not. flying: frames being written; pending: frames queued
+    after them. cuts: positions at which a new file or message starts. waiting: futures of tasks that wait until a
+    position is written. since_s: when the log last accepted anything, on the monotonic clock; valid while `writing`.
+    is_awaited: whether somebody waits for queued entries.
     """
 
     __slots__ = ("cuts", "flying", "is_awaited", "key", "last", "pending", "since_s", "waiting", "writing")
@@ -107,17 +107,20 @@ class PendingWrites:
 
 
 def size_of(frame: Frame | TradeBatch) -> int:
-    """Return the size of a queued frame in bytes, for trades at most."""
+    """Return the size of a queued frame in bytes; for a batch of trades the largest possible size."""
     return frame.size if isinstance(frame, TradeBatch) else len(frame.blob) + FRAME_BYTES
 
 
 def size_of_trades(data: bytes) -> int:
-    """Return the size of trades as a frame of their own, in bytes, at most. data: `LIVE_TRADE` rows."""
+    """Return the largest size in bytes of trades as a frame of their own. data: `LIVE_TRADE` rows."""
     return len(data) + _HEAD_BYTES + FRAME_BYTES
 
 
 def wake(waiting: Sequence[Waiter], problem: Exception | None) -> None:
-    """Complete futures, each on its own loop."""
+    """Complete the futures of waiting tasks, each on its own loop.
+
+    problem: the exception that the tasks get; None: their entries are written.
+    """
     for _, loop, waiter in waiting:
         try:
             loop.call_soon_threadsafe(_resolve, waiter, problem)

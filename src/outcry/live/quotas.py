@@ -1,7 +1,7 @@
 """Disk quotas of pushed feeds by user, and the reserve of free space that no push may use.
 
-A user's live logs and tape count, imports included. They are measured off the event loop at most twice a minute, and
-admitted pushes are added in between. A user is warned from 80 % on. The operator has no quota.
+The quota covers a user's live logs and tape (stored trades), imports included. They are measured off the event loop at
+most twice a minute, and admitted pushes are added in between. A user is warned from 80 % on. The operator has no quota.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ class Limits:
 class Quotas:
     """Disk space that each user's pushed feeds use, compared with the quota. For one event loop.
 
-    measure: returns the bytes a user has on disk; blocks. streams_of: returns the feeds and contracts that a user has
-    streams of. is_short: whether the disk has less free space than its reserve.
+    measure: returns the bytes a user has on disk; blocks. streams_of: returns the feeds and contracts of a user's
+    streams. is_short: returns whether the disk has less free space than its reserve.
     """
 
     def __init__(

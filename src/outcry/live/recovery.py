@@ -148,7 +148,7 @@ class Recovery:
     async def runner_or_empty(self, key: StreamKey, feed: Feed) -> Runner:
         """Restore a stream for a feed, as `runner` does.
 
-        If the log of a played recording cannot be read, the stream of the next playing starts empty.
+        If the log of a recording that is played back cannot be read, the stream starts empty.
         """
         try:
             return await self.runner(key)
@@ -160,7 +160,7 @@ class Recovery:
             return await self.runner(key)
 
     async def reset(self, key: StreamKey) -> None:
-        """Start a stream empty whose log is unusable. The files of the log are renamed."""
+        """Start a stream empty because its log is unusable. The files of the log are renamed."""
         await self.patiently(lambda: self._log.quarantine(key.text))
         await self.forget(key)
 
@@ -175,10 +175,7 @@ class Recovery:
         await self.patiently(lambda: self._live.forget_alerts(key))
 
     async def barred_minutes(self, runner: Runner) -> tuple[int, ...]:
-        """Return the minutes (ns UTC) for which the log has bars but no trades.
-
-        Of trade dates that are not stored yet.
-        """
+        """Return the minutes (ns UTC) for which the log has bars but no trades, of trade dates not stored yet."""
         stream = runner.stream
         if not stream.barred_ns or stream.own_clock:
             return ()
@@ -203,5 +200,5 @@ class Recovery:
 
 
 def _lost(entries: int) -> bytes:
-    """Return an encoded log entry that stands for a number of lost entries."""
+    """Return an encoded log entry that stands for this number of lost entries."""
     return log.encode(log.Lost(entries))

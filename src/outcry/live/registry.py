@@ -53,7 +53,7 @@ class Availability:
     def listed(self) -> bool:
         """Whether alerts of the stream are shown as live.
 
-        A feed that has ended or refused is not listed. One that has trouble, or whose session is closed, is.
+        A feed that has ended or refused is not listed. A feed that has trouble, or whose session is closed, is listed.
         """
         return self.reason in _OF_A_LIVE_FEED
 
@@ -61,8 +61,8 @@ class Availability:
 class Channel:
     """The entry of one stream in the registry. `version` increases with every change of its answers.
 
-    peek: computes the view, None before the session's first trade. It is called once per version, under the stream's
-    lock.
+    peek: computes the view of the current session, None before its first trade. It is called once per version, under
+    the stream's lock.
     """
 
     def __init__(self, key: StreamKey, *, simulated: bool, peek: Callable[[], LiveView | None]) -> None:
@@ -205,7 +205,7 @@ class Registry:
         return self._channels.get(key.owner, {}).get(key.contract.root, {}).get(key)
 
     def channels(self, scope: Scope, root: str | None = None) -> Iterator[VisibleChannel]:
-        """Yield every channel that the scope may see, live or not, the user's own first."""
+        """Yield every channel that the scope's owner may see, live or not, the user's own first."""
         owned = [self._channels.get(owner, {}) for owner in (scope.user_id, OPERATOR)]
         roots = [root] if root is not None else sorted({name for kept in owned for name in list(kept)})
         for name in roots:
@@ -228,7 +228,7 @@ class Registry:
         )
 
     def alerts(self, scope: Scope, root: str | None = None) -> list[AlertRow]:
-        """Return the alerts of the current trade date of each channel that the scope may see, newest first."""
+        """Return the alerts of the current trade date of each channel that the scope's owner may see, newest first."""
         return self.alerts_of([seen.channel for seen in self.channels(scope, root)])
 
     def alerts_of(self, channels: Sequence[Channel]) -> list[AlertRow]:
@@ -247,7 +247,7 @@ class Registry:
         ]
 
     def alerts_after(self, seq: int) -> tuple[list[AlertRow], bool]:
-        """Return the alerts after a `seq`, in order, and whether the registry still has all of them."""
+        """Return the alerts numbered above `seq`, in order, and whether the registry still has all of them."""
         with self._lock:
             kept = list(self._alerts)
         at = bisect_right(kept, seq, key=lambda row: row.seq)
@@ -256,7 +256,7 @@ class Registry:
 
 
 def live_source(scope: Scope, key: StreamKey) -> LiveSource | None:
-    """Return whether a scope sees a stream as its own or as shared; None if it may not see the stream.
+    """Return whether the owner of a scope sees a stream as personal or as shared; None if it may not be seen.
 
     The user's own feed is personal. The operator's feed is shared if it is granted live.
     """

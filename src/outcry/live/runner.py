@@ -170,7 +170,7 @@ class Runner(LiveStream):
                 self.health.take(Sign.ENDED)
 
     def _take_directly(self, rows: Rows) -> bool:
-        """Apply trades without checks if they continue the current session, as nearly all do.
+        """Apply trades without checks if they continue the current session, as nearly all trades do.
 
         Return False if none was applied, because the rows need the checks of `_enter`.
         """
@@ -183,7 +183,7 @@ class Runner(LiveStream):
         return True
 
     async def settle(self) -> None:
-        """Store sessions that ended while no task follows the feed.
+        """Store sessions that ended while no task receives the feed.
 
         The missing time is logged as a gap, which the feed may fill when it returns.
         """

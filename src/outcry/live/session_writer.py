@@ -35,7 +35,7 @@ class SessionWriter:
         self._thread.shutdown()
 
     async def store(self, live: LiveStream, what: str) -> bool:
-        """Store every session and trade date of a stream that has ended; return False if that must be repeated.
+        """Store every session and trade date of a stream that has ended; return False if the call must be repeated.
 
         Raises `LogTakenOver`.
         """

@@ -1,6 +1,7 @@
 """Stores snapshots of streams in the database, and syncs the log to disk, all off the event loop.
 
-A snapshot is stored only after every alert and entry before it, because nothing before a snapshot is read again.
+A snapshot is stored only after every alert and log entry before it is stored, because recovery reads nothing before a
+snapshot.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ PATIENCE_S = 5.0
 
 
 class _Taken(NamedTuple):
-    """A snapshot that is about to be stored. needed_from: the oldest position of the log that it still needs."""
+    """A snapshot that is about to be stored. needed_from: the oldest log position that recovery from it still needs."""
 
     runner: Runner
     needed_from: int
@@ -79,7 +80,7 @@ class SnapshotWriter:
             self._report(LogEvent.SESSION_STORE_FAILED, stream=runner.name, problem=repr(problem))
 
     async def save(self, runners: Sequence[Runner]) -> None:
-        """Store what streams have pending before they are released, as far as possible within `PATIENCE_S`."""
+        """Store pending sessions and snapshots of streams before they are released, within `PATIENCE_S` seconds."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 kept = [runner for runner in runners if await is_persisted(runner.stream.persisted())]

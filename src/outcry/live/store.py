@@ -105,10 +105,10 @@ class LiveStore:
     ) -> Sequence[AlertRow]:
         """Store new alerts and the positions reached in one transaction.
 
-        Return the new alerts with `seq`, in order. An alert with the same owner, feed and key is left as it is, and so
-        is a later position. fan_out: adds each new alert in the same transaction to the outbox of matching
-        subscriptions. These are active or disabled, match its symbol and severity, and belong to an enabled user of
-        the audience.
+        Return the new alerts with `seq`, in order. An existing alert with the same owner, feed and key is left as it
+        is, and so is a stored position that is later. fan_out: adds each new alert in the same transaction to the
+        outbox of matching subscriptions. These are active or disabled, match the alert's symbol and severity, and
+        belong to an enabled user who may see it.
         """
         if not alerts and not positions:
             return []

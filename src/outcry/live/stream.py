@@ -1,8 +1,8 @@
 """One ordered stream: computes levels and alerts from log entries, without any input or output.
 
-A stream has at most two sessions: the current one, and the one before until five minutes after its close. During the
-first catch-up, and in a session whose beginning is missing, alerts count as fired without being reported. A trade
-received more than five seconds late fires nothing.
+A stream has at most two sessions: the current one, and the one before until five minutes after its close. While the
+history of a new stream is loaded, and in a session whose beginning is missing, alerts count as fired but are not
+reported. A trade received more than five seconds late fires nothing.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +31,7 @@ SessionAlert = tuple[Opening, Fired]
 
 @dataclass(slots=True)
 class Outcome:
-    """What applying a log entry caused.
+    """What the application of a log entry caused.
 
     fired: alerts, each with the opening of its session. ended: sessions and trade dates to store, such as `rth
     2026-01-02`.
@@ -47,7 +47,7 @@ class Outcome:
 
 
 class Stream(StreamState):
-    """The fold of one contract of one feed.
+    """The computed state of one contract of one feed, changed by applying log entries in order.
 
     tick_e9: the tick of the product; history: reads the stream's own log.
     """
@@ -80,7 +80,7 @@ class Stream(StreamState):
     ) -> Sequence[SessionAlert]:
         """Apply trades in order, as the entry at `position`, and advance the position; return the alerts they fired.
 
-        columns: the same rows as lists. session: theirs; None if it ended long ago.
+        columns: the same rows as lists. session: the session of the rows; None if it ended long ago.
         """
         if self.amended:
             self._settle()
@@ -233,7 +233,7 @@ class Stream(StreamState):
         self._silence()
 
     def _silence(self) -> None:
-        """Set for each session whether alerts are reported, or only count as fired."""
+        """Set for each session whether its alerts are reported or only count as fired."""
         for session in self.sessions:
             session.silence(on=self._silent(session.opening))
 
@@ -248,7 +248,10 @@ class Stream(StreamState):
             self._recent.popleft()
 
     def _settle(self) -> None:
-        """Recompute the open sessions once after trades were cancelled, corrected or replaced by bars."""
+        """Compute the open sessions again after trades were cancelled, corrected or replaced by bars.
+
+        Several such changes cause one computation.
+        """
         if not self.amended:
             return
         for session, opened_at in zip(self.sessions, self._opened_at, strict=True):
@@ -267,7 +270,7 @@ class Stream(StreamState):
         return self.hold().encode()
 
     def hold(self) -> StreamSnapshot:
-        """Copy the state within microseconds, to be encoded on another thread."""
+        """Copy the state within microseconds. The copy is encoded later on another thread."""
         self._settle()
         return self.copied()
 

@@ -17,7 +17,10 @@ from outcry.trades.records import Quality, Rows
 
 
 class StreamState:
-    """The computed state of one contract of one feed. `Stream` changes it. tick_e9: the tick of the product."""
+    """The computed state of one contract of one feed.
+
+    `Stream` changes it. tick_e9: the tick of the product.
+    """
 
     def __init__(self, tick_e9: int) -> None:
         self._tick_e9 = tick_e9
@@ -63,7 +66,10 @@ class StreamState:
 
     @property
     def due_ns(self) -> int:
-        """The event time (ns UTC) from which a `Mark` has an effect; a session without trades has nothing to close."""
+        """The event time (ns UTC) from which a `Mark` (time without a trade) has an effect.
+
+        A session without trades has nothing to close.
+        """
         dues = [session.due_ns for session in self.sessions if not session.empty]
         return min([*dues, self.deadline_ns])
 
@@ -75,8 +81,8 @@ class StreamState:
     def covered(self) -> list[Span]:
         """Return the time spans (ns UTC) in which the stream has every trade.
 
-        Spans that are close to each other are joined by the importer. The spans around a gap are therefore cut so far
-        apart that this cannot close a gap.
+        The importer joins spans that are close to each other. The spans around a gap are therefore shortened, so that
+        they are too far apart to be joined.
         """
         return without_gaps((self.covered_ns, self.time_ns), self.holes) if self.covered_ns else []
 

@@ -10,8 +10,9 @@ from outcry.live.runner import Runner
 class StreamStatus:
     """The status of a stream and of the feed that delivers it.
 
-    link: phase of its connection. reason: of its availability. lost: code of the last loss. login: whether the login
-    was refused. subscribed: whether the vendor sends the contract.
+    link: phase of the feed's connection. reason: why the stream is or is not available (`Availability`). lost: code of
+    the last lost connection. login: whether the vendor refused the login. subscribed: whether the vendor sends the
+    contract.
     """
 
     link: Phase
@@ -23,10 +24,11 @@ class StreamStatus:
 
 @dataclass(frozen=True, slots=True)
 class StreamProgress:
-    """How far a stream's data reaches, for a feed that runs in another process. Times in ns UTC, 0 if there is none.
+    """Up to when a stream has data, for a feed that runs in another process.
 
-    latest_ns: the newest row. time_ns: end of the complete data, logged gaps excepted. barred_ns: see `Cursor`.
-    begin_ns: where the history of a stream without rows starts.
+    Times in ns UTC, 0 if there is none. latest_ns: the newest row. time_ns: end of the complete data, logged gaps
+    excepted. barred_ns: starts of minutes for which there are bars but no trades (`Cursor`). begin_ns: where the
+    history of a stream without rows starts.
     """
 
     latest_ns: int

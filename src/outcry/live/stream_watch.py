@@ -63,7 +63,7 @@ class StreamWatch:
             self._start(f"forget {runner.name}", partial(self._streams.forget, runner.key))
 
     def _start(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a task in the background, unless one of that name is running."""
+        """Run a task in the background, unless a task of the same name is running."""
         if name not in self._tasks:
             self._tasks.start(name, work())
 

@@ -44,7 +44,7 @@ class TradeLog(Protocol):
         ...
 
     def pending_write(self, key: str) -> Awaitable[None] | None:
-        """Return an awaitable for when everything appended survives the process; None if it does already.
+        """Return an awaitable that completes once everything appended survives the process; None if it does already.
 
         Nothing computed from these entries may be published before. The awaitable raises `LogTakenOver` if the entries
         are lost to another process, and waits while the log is unavailable. For the event loop of the engine.
@@ -92,9 +92,9 @@ class TradeLog(Protocol):
     def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
         """Rebuild a damaged log from its readable entries; return a line for each loss, for the operator.
 
-        There is none if the log is whole or cannot be rebuilt. Damaged files are renamed and not deleted. position: of
-        the snapshot that the stream continues from, 0 without one. Lost entries before it become one frame with the
-        blob `lost(count)`; after it the log ends before the first lost entry.
+        There is no line if the log is whole or cannot be rebuilt. Damaged files are renamed and not deleted. position:
+        of the snapshot from which the stream continues, 0 without one. Lost entries before this position become one
+        frame with the contents `lost(count)`. After it, the log ends before the first lost entry.
         """
         ...
 
