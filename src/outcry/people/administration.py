@@ -87,8 +87,8 @@ class UserAdministration(IdentityBase):
     ) -> UserRow:
         """Use up an invitation and create the account with a credential (password or OpenID). Raises `Refused`.
 
-        An existing account without credentials, created with a key, is taken over only if the invitation names its
-        email address.
+        An account that was created with a key has no credentials. It gets this credential only if the invitation names
+        its email address.
         """
         role = _ROLES.get(invitation.details.get("role", ""), "member")
         tier = _TIERS.get(invitation.details.get("tier", ""), "free")
@@ -108,9 +108,9 @@ class UserAdministration(IdentityBase):
         self, operator: UserRow | None, user_id: int, origin: Origin, *, role: UserRole | None = None,
         tier: Tier | None = None, disabled: bool | None = None,
     ) -> None:  # fmt: skip
-        """Change a user's role, tier, or whether the user is disabled.
+        """Change a user's role or tier, or disable or enable the user. Raises `Refused`.
 
-        Disabling signs the user out and stops the user's keys. Refuses to remove the last operator.
+        Disabling signs the user out and stops the user's keys. The last operator cannot be removed.
         """
         user = self._store.user(user_id)
         if user is None:

@@ -1,8 +1,8 @@
 """Browser sessions: a random token in a cookie. Only its keyed digest is stored.
 
 A session ends 14 days after its last use and 90 days after its start. Ending it takes effect everywhere within a
-second. Users must have confirmed their identity within the last 10 minutes before secrets are shown or changed. A
-session starts or is confirmed only if the credentials that were checked are still the stored ones.
+second. Secrets are shown or changed only if the user confirmed their identity within the last 10 minutes. A session
+starts or is confirmed only if the credentials that were checked are still stored.
 """
 
 import hashlib
@@ -143,7 +143,7 @@ class BrowserSessions(RevisionCache):
         return token
 
     def _outdated(self, user: UserRow) -> Refused:
-        """Return the reason why a user's credentials have changed or are disabled since they were checked."""
+        """Return the error for a user whose credentials have changed, or who was disabled, since they were checked."""
         now = self._store.user(user.id)
         disabled = now is not None and now.disabled_ns is not None
         return Refused(Reason.DISABLED if disabled else Reason.CHANGED)
@@ -156,7 +156,7 @@ class BrowserSessions(RevisionCache):
         return sorted(mine, key=lambda row: -max(row.seen_ns, self._seen.get(row.id, 0)))
 
     def end(self, user_id: int, now_ns: int, *, only: int | None = None, but: int | None = None) -> int:
-        """End all sessions of a user, `only` one, or all `but` one; return how many ended."""
+        """End all sessions of a user, only the session `only`, or all except `but` (ids); return how many ended."""
         ended = self._store.end_sessions(user_id, now_ns, only=only, but=but)
         self.refresh(now_ns, force=True)
         return ended

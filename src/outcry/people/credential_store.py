@@ -106,7 +106,8 @@ class SqlCredentials:
     def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int, *, after: int) -> bool:
         """Record a sign-in with a passkey and its new counter.
 
-        Return False if the passkey was removed, or its stored counter is not `after`.
+        Return False if the passkey was removed, or its stored counter is no longer `after`, the value before this
+        sign-in.
         """
         table = schema.passkeys
         compared = update(table).where(table.c.id == passkey_id, table.c.sign_count == after)
@@ -117,7 +118,7 @@ class SqlCredentials:
     def remove_passkey(self, user_id: int, passkey_id: int, *, leaving: Ways | None = None) -> bool:
         """Remove a user's passkey; return False if nothing was removed.
 
-        Nothing is removed if there is no such passkey, or if no credential of a kind in `leaving` would remain.
+        `leaving`: nothing is removed unless a credential of one of these kinds would remain.
         """
         table, users = schema.passkeys, schema.users
         query = table.delete().where(table.c.id == passkey_id, table.c.user_id == user_id)
@@ -177,7 +178,7 @@ CHANGED_CREDENTIALS: dict[str, Any] = {
 
 
 def as_proved(user: UserRow) -> Select[int]:
-    """Select a user, if still enabled and if the credentials have not changed since they were checked."""
+    """Select a user who is still enabled and whose credentials have not changed since they were checked."""
     users = schema.users
     same = users.c.id == user.id, users.c.credentials_version == user.credentials_version
     return select(users.c.id).where(*same, users.c.disabled_ns.is_(None))
@@ -202,7 +203,7 @@ def end_all(connection: Connection, user_id: int, now_ns: int, *, but: int | Non
 def end_sessions(
     connection: Connection, user_id: int, now_ns: int, *, only: int | None = None, but: int | None = None
 ) -> int:
-    """End all browser sessions of a user, `only` one, or all `but` one; return how many were ended."""
+    """End all browser sessions of a user, only the session `only`, or all except `but` (ids); return how many ended."""
     table = schema.browser_sessions
     query = update(table).where(table.c.user_id == user_id, table.c.ended_ns.is_(None))
     if only is not None:
@@ -219,7 +220,10 @@ def spend(connection: Connection, now_ns: int, *named: Any) -> bool:
 
 
 def has_way_in(ways: Ways, *, but_passkey: int | None = None) -> ColumnElement[bool]:
-    """Return the SQL condition that a user has one of these kinds of credentials, not counting one passkey."""
+    """Return the SQL condition that a user has one of these kinds of credentials.
+
+    but_passkey: id of a passkey that does not count.
+    """
     users, passkeys = schema.users, schema.passkeys.alias()
     own = select(passkeys.c.id).where(passkeys.c.user_id == users.c.id).correlate(users)
     if but_passkey is not None:

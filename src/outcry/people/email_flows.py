@@ -92,7 +92,7 @@ class EmailFlows(IdentityBase):
     def begin_email(self, user: UserRow, email: str, origin: Origin) -> None:
         """Email a confirmation link to the new email address, and a notice to the old one.
 
-        Refused with `no_mail` without email.
+        Raises `Refused` with the code `no_mail` if the service sends no email.
         """
         if not self.mail_works():
             raise Refused(Reason.NO_MAIL)
@@ -141,9 +141,9 @@ class EmailFlows(IdentityBase):
         return email
 
     def _one_who_came_in(self, email: str) -> UserRow | None:
-        """Return the account of an email address if it has credentials, so its user has signed in before.
+        """Return the account of an email address if it has credentials, that is, if its user has signed in before.
 
-        An account created with a key has none; an invitation lets its user choose them.
+        An account that was created with a key has none; an invitation lets its user choose them.
         """
         user = self._named(email)
         if user is None or user.disabled_ns is not None or not self._has_way_in(user):

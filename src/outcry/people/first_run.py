@@ -8,7 +8,10 @@ from outcry.people.store import SqlIdentityStore
 
 
 class FirstRun:
-    """Whether the first operator is missing, the token that creates the account, and what happens afterwards."""
+    """The first run of a service: whether an operator is missing, and the one-time token that creates the account.
+
+    Also calls what must happen after that account exists.
+    """
 
     def __init__(self, store: SqlIdentityStore, links: Links) -> None:
         self._store, self._links = store, links

@@ -90,7 +90,7 @@ class IdentityBase:
     def shown_first(self, number: str, lasting_ns: int) -> bool:
         """Return whether a secret is being shown for the first time.
 
-        `number`: its id; `lasting_ns`: how long it could be shown.
+        `number`: id of the secret; `lasting_ns`: how long it can be shown.
         """
         return self._links.once("shown", number, lasting_ns)
 
@@ -101,7 +101,8 @@ class IdentityBase:
     ) -> SignedIn | SecondFactorRequired:
         """Continue after a valid first factor: start the session, or require the second factor.
 
-        `openid`: the provider's subject of this user, linked once all factors are valid. Raises `Refused`.
+        `way`: the first factor, for the audit log. `openid`: the provider's subject of this user, linked once all
+        factors are valid. Raises `Refused`.
         """
         if user.disabled_ns is not None:
             raise Refused(Reason.DISABLED)
@@ -130,7 +131,10 @@ class IdentityBase:
         return self._enter(user, origin, way=facts["way"], factor=factor)
 
     def _known_as(self, user: UserRow, openid: str) -> UserRow:
-        """Link a user to the OpenID provider's subject. Raises `Refused` if another request changed the link."""
+        """Link a user to the OpenID provider's subject, and return the user.
+
+        Raises `Refused` if another request changed the link.
+        """
         if not openid or openid == user.openid:
             return user
         if not self._store.set_openid(user.id, openid, user.openid):
@@ -169,7 +173,7 @@ class IdentityBase:
     # -- background work
 
     def _soon(self, work: Callable[[], object]) -> None:
-        """Run work in the background, and log its failure."""
+        """Run work in the background. A failure is logged."""
 
         def doing() -> None:
             try:
@@ -186,7 +190,10 @@ class IdentityBase:
         self._soon(lambda: self._mail(user, about, mail))
 
     def _mail(self, user: UserRow | None, about: str, mail: Mail) -> bool:
-        """Send an email; log a failure. Return whether it was sent."""
+        """Send an email; return whether it was sent.
+
+        A failure is logged. `about`: what the email is about, for the log.
+        """
         assert self._mailer is not None
         try:
             self._mailer.send(mail)

@@ -82,14 +82,14 @@ class Links:
         return row
 
     def spend(self, row: TokenRow) -> None:
-        """Mark a token as used. Raises `Refused` if another request was faster."""
+        """Mark a token as used. Raises `Refused` if another request used it first."""
         if not self._store.spend(row.id, self._clock.now_ns()):
             raise Refused(Reason.LINK)
 
     def once(self, purpose: Purpose, what: str, lasting_ns: int) -> bool:
-        """Record that a value carried by a browser was used; return False if it was used before.
+        """Record that a value which a browser sent back was used; return False if it was used before.
 
-        The record lasts until the value expires. It is stored only when used, so that requesting such values does not
+        The record lasts until the value expires. Values are stored only when used, so that requesting them does not
         fill the database.
         """
         digest, now_ns = self.digest(f"{purpose}:{what}"), self._clock.now_ns()

@@ -1,10 +1,10 @@
 """Users, their credentials and audit log: records, and the interface of their store.
 
 No secret is stored in plain text: session tokens, one-time links and recovery codes as keyed digests, TOTP secrets
-encrypted, passwords as argon2id hashes. Every method may raise `StoreBusy`. Changes that may happen only once are
-atomic: `spend`, `use_recovery_code`, `use_totp_step`, `first_operator`. So are changes that must not affect the last
-operator or credential: `change_user`, `remove_passkey`. `add_session` and `confirm_session` compare the version of the
-credentials that were checked, in the transaction that writes.
+encrypted, passwords as argon2id hashes. Every method of the store may raise `StoreBusy`. Changes that may happen only
+once are atomic: `spend`, `use_recovery_code`, `use_totp_step`, `first_operator`. So are changes that must not affect
+the last operator or credential: `change_user`, `remove_passkey`. `add_session` and `confirm_session` compare the
+version of the credentials that were checked, in the transaction that writes.
 """
 
 from collections.abc import Mapping, Sequence

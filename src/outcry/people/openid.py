@@ -1,9 +1,10 @@
 """Sign-in through an OpenID provider, if the operator configured one.
 
-The provider identifies a person; only an account in use or an invitation lets them in. The first sign-in matches the
-account by an email address that the provider has verified. Later sign-ins use the provider's subject, because an email
-address can pass to another person. A ticket in a cookie ties request and response to one browser. A second factor
-enabled here is still required, and a user who has one cannot confirm their identity through the provider alone.
+The provider identifies a person. The person can sign in only with an account in use or an invitation. The first sign-in
+matches the account by an email address that the provider has verified. Later sign-ins use the provider's subject,
+because an email address can pass to another person. A ticket in a cookie ties request and response to one browser. A
+second factor enabled here is still required, and a user who has one cannot confirm their identity through the provider
+alone.
 """
 
 import hmac
@@ -40,8 +41,8 @@ _RETRY_AFTER_NS = 30 * NANOS_PER_SECOND
 class OpenIdOutcome:
     """The result of a sign-in through the provider.
 
-    `came`: signed in, or a second factor is required; `came` is None after a signed-in browser confirmed its user;
-    `token` is then its new token. `next`: the path to continue at, not yet checked.
+    `came`: the started session, or that a second factor is required; None if a signed-in user only confirmed their
+    identity, and `token` is then the browser's new token. `next`: the path to continue at, not validated yet.
     """
 
     came: SignedIn | SecondFactorRequired | None
@@ -64,7 +65,8 @@ class OpenId(UserAdministration):
     ) -> tuple[str, str]:
         """Return the URL to send the browser to and the ticket for its cookie, valid for ten minutes.
 
-        `session`: to confirm the user of that session; `invitation`: its token, for a person without an account.
+        `session`: given to confirm the identity of its user. `invitation`: token of an invitation, for a person without
+        an account.
         """
         provider = self._provider()
         if session is not None:
@@ -155,7 +157,7 @@ class OpenId(UserAdministration):
         return self._browser_sessions.confirm(session, account, origin, now_ns)
 
     def _no_second_factor(self, session: BrowserSession) -> None:
-        """Refuse users with a second factor: the provider counts as one factor only. Raises `Refused`."""
+        """Raise `Refused` if the session's user has a second factor: the provider counts as one factor only."""
         user = self._store.user(session.user_id)
         if user is not None and user.totp_sealed is not None:
             raise Refused(Reason.CODE_TOO)

@@ -69,9 +69,9 @@ class WebOpenIdProvider:
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters)}"
 
     def answer(self, code: str, request: OpenIdRequest) -> OpenIdAnswer:
-        """Exchange the code that the browser returned with for the person's identity.
+        """Exchange the code that the browser brought back from the provider for the person's identity.
 
-        Every request may block for ten seconds; raises `OpenIdFailed`.
+        Each request may block for ten seconds; raises `OpenIdFailed`.
         """
         form = {
             "grant_type": "authorization_code",
@@ -144,7 +144,7 @@ class WebOpenIdProvider:
             return jwt.decode(token, self._key_set(reload=True), algorithms=algorithms)
 
     def _more_of(self, claims: Mapping[str, Any], access_token: str) -> dict[str, Any]:
-        """Return the email claims of the userinfo endpoint, where the provider has one."""
+        """Return the email claims from the provider's userinfo endpoint, if it has one."""
         if "userinfo_endpoint" not in self._discovered():
             return {}
         headers = {"authorization": f"Bearer {access_token}"}

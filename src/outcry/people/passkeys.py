@@ -1,8 +1,8 @@
 """Sign-in with passkeys (WebAuthn): discoverable, and with user verification.
 
-A challenge can be answered once, within five minutes, and only on a page of this site outside frames of other sites. A
-passkey whose counter did not increase may be a copy and is refused. A passkey counts as both factors: the device, and
-the PIN or fingerprint that unlocks it.
+The browser must answer a challenge (random data to sign) once, within five minutes, and on a page of this site that is
+not in a frame of another site. A passkey whose counter did not increase may be a copy and is refused. A passkey counts
+as both factors: the device, and the PIN or fingerprint that unlocks it.
 """
 
 import base64
@@ -56,7 +56,7 @@ class Passkeys(IdentityBase):
     """Sign-in with passkeys, and their management."""
 
     def passkey_options(self, host: str) -> tuple[str, str]:
-        """Return the options of a sign-in and the ticket of its challenge, valid for five minutes."""
+        """Return the browser's options for a sign-in and the ticket of its challenge, valid for five minutes."""
         challenge = secrets.token_bytes(32)
         options = generate_authentication_options(
             rp_id=host, challenge=challenge, timeout=_TIMEOUT_MS,
@@ -88,7 +88,7 @@ class Passkeys(IdentityBase):
         return self._browser_sessions.confirm(session, proof.user, origin, now_ns)
 
     def new_passkey_options(self, user: UserRow, host: str) -> tuple[str, str]:
-        """Return the options of a registration and the ticket of its challenge."""
+        """Return the browser's options for registering a passkey, and the ticket of the challenge."""
         challenge = secrets.token_bytes(32)
         options = generate_registration_options(
             rp_id=host, rp_name=NAME, user_name=user.email, user_id=user.handle, challenge=challenge,
@@ -136,7 +136,7 @@ class Passkeys(IdentityBase):
         return self._store.passkeys(user.id)
 
     def remove_passkey(self, user: UserRow, passkey_id: int, origin: Origin) -> None:
-        """Remove a passkey. Refused if the user could not sign in without it."""
+        """Remove a passkey. Raises `Refused` if the user could not sign in without it."""
         mine = {row.id: row for row in self._store.passkeys(user.id)}
         if passkey_id not in mine:
             return
@@ -179,8 +179,8 @@ class Passkeys(IdentityBase):
     def _record_use(self, proof: _Proof) -> None:
         """Store that a passkey was used, with its new counter.
 
-        Raises `Refused` if the passkey was removed or used elsewhere since it was read. A later removal changes the
-        version of the credentials, which the new session compares.
+        Raises `Refused` if the passkey was removed or used elsewhere since it was read. If it is removed later, the
+        version of the credentials changes, and the new session is not started.
         """
         passkey, now_ns = proof.passkey, self._clock.now_ns()
         if not self._store.used_passkey(passkey.id, proof.sign_count, now_ns, after=passkey.sign_count):

@@ -1,7 +1,7 @@
 """Rules for passwords: a minimum length, and no common passwords.
 
-There are no composition rules (NIST SP 800-63B-4, 3.1.1.2). Passwords are normalised (NFKC) before they are checked or
-hashed, so that different keyboards produce the same password.
+No mix of character kinds is required (NIST SP 800-63B-4, 3.1.1.2). Passwords are normalised (NFKC) before they are
+checked or hashed, so that different keyboards produce the same password.
 """
 
 import re

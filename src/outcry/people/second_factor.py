@@ -46,9 +46,9 @@ class SecondFactor:
         return TOTP(secret).provisioning_uri(name=email, issuer_name=ISSUER) if secret else ""
 
     def proved(self, secret: str, code: str) -> int | None:
-        """Check a code against a TOTP secret that is not stored yet; return the code's time step.
+        """Check a code against a TOTP secret that is not stored yet.
 
-        Return None if the code is wrong.
+        Return the code's time step, None if the code is wrong.
         """
         secret = _read(secret)
         return self._step_of(secret, _digits(code)) if secret else None

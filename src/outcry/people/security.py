@@ -48,13 +48,16 @@ class Security(IdentityBase):
         return codes
 
     def stop_totp(self, user: UserRow, origin: Origin) -> None:
-        """Disable the second factor and delete its recovery codes."""
+        """Disable the second factor (TOTP) and delete its recovery codes."""
         self._codes.turn_off(user)
         self._browser_sessions.refresh(self._clock.now_ns(), force=True)
         self.note(user, Event.TOTP_OFF, origin)
 
     def new_recovery_codes(self, user: UserRow, origin: Origin) -> list[str]:
-        """Replace the recovery codes. Refused without a second factor."""
+        """Replace the user's recovery codes and return the new ones.
+
+        Raises `Refused` if the user has no second factor.
+        """
         now = self._store.user(user.id)
         if now is None or now.totp_sealed is None:
             raise Refused(Reason.CODE)

@@ -24,7 +24,11 @@ class AttemptLimiter:
         self._lock = Lock()
 
     def take(self, origin: Origin, kind: str = "", whom: str = "", limit: int = FOR_ONE_ACCOUNT) -> None:
-        """Count a sign-in attempt from a client, and for an account if given. Raises `Refused` above the limit."""
+        """Count a sign-in attempt of a client, and of an account if given. Raises `Refused` above the limit.
+
+        `kind`, `whom`: what identifies the account (such as an email address), and its value. `limit`: attempts per
+        minute for that account.
+        """
         if origin.address:
             self._count(f"ip:try:{network(origin.address)}", FROM_ONE_CLIENT)
         if whom:

@@ -37,7 +37,7 @@ class SqlIdentityStore(SqlCredentials):
     def revision(self) -> int:
         """Return a number that increases with every committed change.
 
-        Uses, recovery codes, tokens and audit lines do not change it.
+        Last uses, recovery codes, tokens and audit entries do not change it.
         """
         return self._database.revision_of_all()
 
@@ -127,8 +127,9 @@ class SqlIdentityStore(SqlCredentials):
         """Change the given fields of a user.
 
         A new tier also applies to the user's live keys. `disabled_ns` 0 enables the user again. Disabling also stops
-        the user's keys and ends the user's sessions and one-time links. `leaving`: require another operator with such
-        credentials. Return False if there is none, the email address is taken, or the user is unknown.
+        the user's keys and ends the user's sessions and one-time links. `leaving`: change nothing unless another
+        operator has credentials of one of these kinds. Return False if there is none, the email address is taken, or
+        the user is unknown.
         """
         given = {"email": None if email is None else _lower(email), "role": role, "tier": tier}
         values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -278,7 +279,7 @@ class SqlIdentityStore(SqlCredentials):
             connection.execute(schema.audit.insert().values(row))
 
     def noted(self, user_id: int, events: Sequence[str], way: str, since_ns: int) -> int:
-        """Return how many audit entries a user has with these events and this `way` in their details.
+        """Return how many audit entries a user has with one of these events and this sign-in method (`way`).
 
         Only entries later than `since_ns` (UTC) count.
         """
@@ -309,7 +310,7 @@ _USERS = select(*(schema.users.c[name] for name in (*_PLAIN, *_PREFERENCES)))
 
 
 def _follow(connection: Connection, user_id: int, tier: Tier | None) -> None:
-    """Mark a user's keys as changed, so that caches reload them; set the tier of live keys if given."""
+    """Mark a user's keys as changed, so that caches reload them. Set the tier of live keys if a tier is given."""
     keys = schema.keys
     own = update(keys).where(keys.c.user_id == user_id)
     connection.execute(own.values(changed=CHANGED_NOW))

@@ -1,4 +1,4 @@
-"""Tickets: encrypted, expiring data in a browser cookie or a link.
+"""Tickets: encrypted data that expires, carried by a browser cookie or a link.
 
 Their holder can neither read nor change them. Sign-in steps, form cookies, event streams and links in email use them.
 Nothing is stored. A ticket is valid for one purpose. Decision record 0053.
