@@ -1,4 +1,4 @@
-"""Group the network addresses of callers without a key into clients, to limit each client.
+"""Group the network addresses of callers without a key into clients, to limit the requests of each client.
 
 A subscriber has one IPv4 address, but a /64 network of IPv6 addresses. A /64 network therefore counts as one client.
 """

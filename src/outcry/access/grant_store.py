@@ -55,7 +55,7 @@ class SqlGrants:
 
 
 def log_alike(connection: Connection, old: int, new: int, now_ns: int, by: str) -> None:
-    """Log that a grant was copied from an older one, with the licence declaration made for the older one."""
+    """Log that a grant was copied from an older one, together with the licence declaration of the older one."""
     first = select(_LOG.c.attested).where(_LOG.c.grant_id == old, _LOG.c.event == "granted")
     attested = connection.execute(first).scalar() or ""
     connection.execute(_LOG.insert().values(_line(new, now_ns, "granted", by, attested)))

@@ -148,8 +148,7 @@ class ApiKeys(RevisionCache):
     def named(self, text: str) -> Sequence[KeyRow]:
         """Return the keys that match a whole key or its beginning, oldest first, including revoked ones.
 
-        Reads the database. A whole key is compared by digest. A shorter text is compared with the stored prefix only,
-        see `form.prefix`.
+        Reads the database. A whole key is compared by digest. A shorter text is compared with the stored prefix only.
         """
         if not form.is_beginning(text):
             return ()
@@ -234,7 +233,7 @@ class ApiKeys(RevisionCache):
         return sum([self._take(row, now_ns) for row in list(self._store.keys_since(self._revision))]) > 0
 
     def _take(self, row: KeyRow, now_ns: int) -> bool:
-        """Put a row from the database in memory; return whether what the key may do has changed."""
+        """Put a key's row from the database in memory; return whether what the key may do has changed."""
         before = self._by_digest.get(row.digest)
         self._by_digest[row.digest] = row
         if row.is_live(now_ns):
@@ -263,7 +262,7 @@ class ApiKeys(RevisionCache):
 
 
 def _standing(row: KeyRow) -> KeyRow:
-    """Return a row reduced to the fields that decide what the key may do."""
+    """Return a key's row reduced to the fields that decide what the key may do."""
     return replace(row, label="", last_used_ns=None)
 
 

@@ -67,7 +67,11 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a caller may see. Callers share a cached answer only if their scopes are equal."""
+    """What a caller may see.
+
+    Callers share a cached answer only if their scopes are equal. `grants`: the grants of the operator's data that apply
+    to the caller.
+    """
 
     user_id: int
     grants: tuple[Grant, ...]
@@ -167,9 +171,9 @@ class Licences(RevisionCache):
         return resolve(row.user_id, row.id, row.tier, self._grants)
 
     def of_user(self, user_id: int) -> Scope:
-        """Return what a user may see regardless of key and tier.
+        """Return what a user may see whatever key and tier they use.
 
-        It applies to the user's feeds, which belong to a user and not to a key.
+        The user's feeds use it, because they belong to the user and not to a key.
         """
         return resolve(
             user_id, 0, "free", tuple(g for g in self._grants if not g.grantee.startswith("tier:"))
@@ -178,7 +182,7 @@ class Licences(RevisionCache):
     def of_person(self, user_id: int, tier: Tier) -> Scope:
         """Return what a signed-in user may see on pages.
 
-        It is what the user's keys may see, without grants to a single key.
+        This equals what the user's keys may see, except for grants to a single key.
         """
         return resolve(user_id, 0, tier, self._grants)
 

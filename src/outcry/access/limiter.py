@@ -41,7 +41,7 @@ class Limiter(Protocol):
     def ask(self, subject: str, limit: int) -> Awaitable[Verdict]:
         """Count one request like `take`, asking other processes if needed.
 
-        Requests of one event loop turn are sent together.
+        Requests that arrive in the same iteration of the event loop are sent together.
         """
         ...
 

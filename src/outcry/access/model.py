@@ -64,7 +64,8 @@ class GrantRow:
 class GrantEvent:
     """An entry of the grant log: a grant was made or withdrawn.
 
-    `by`: an email address, or `command` for the command line. `attested`: the declaration made with it, verbatim.
+    `by`: an email address, or `command` for the command line. `attested`: the licence declaration made with the grant,
+    verbatim.
     """
 
     id: int

@@ -1,7 +1,7 @@
 """Data structures of the sliding window: the timestamps of one subject, and the table of all subjects.
 
-A subject that is idle for a whole window is dropped with its generation, so memory follows the traffic of the last two
-minutes.
+Subjects (API keys and client addresses) are grouped in generations of one window each. A generation that was idle for a
+whole window is dropped, so memory is proportional to the traffic of the last two minutes.
 """
 
 from array import array
@@ -101,7 +101,7 @@ class Subjects(Generic[S]):
         return self.old.get(subject) if found is None else found
 
     def of(self, subject: str) -> S:
-        """Return a subject's entry in the young generation; create it if needed."""
+        """Return a subject's entry and move it to the current generation; create it if needed."""
         found = self.young.get(subject)
         if found is not None:
             return found
@@ -114,10 +114,10 @@ class Subjects(Generic[S]):
         return found
 
     def turn(self, now_ns: int) -> bool:
-        """Start a new generation of entries once the last is a window old; return whether it did.
+        """Start a new generation of entries once the current one is a window old; return whether it did.
 
-        Entries of the generation before the last are dropped: they were not used for a whole window, so their logs are
-        empty.
+        Entries of the generation before the previous one are dropped: they were not used for a whole window, so their
+        logs are empty.
         """
         since_ns = now_ns - self._turned_ns
         if since_ns < WINDOW_NS:
@@ -131,7 +131,7 @@ class Subjects(Generic[S]):
 def _passing(remaining: int) -> Verdict:
     """Build the verdict for an allowed request, given how many remain.
 
-    It leaves the window last, so the window is empty a whole window from now.
+    This request leaves the window last, so the window is empty one whole window from now.
     """
     return Verdict(allowed=True, remaining=remaining, reset_ms=WINDOW_NS // _NS_PER_MS, retry_after_ms=0)
 
