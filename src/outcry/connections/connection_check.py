@@ -1,7 +1,7 @@
 """Check a connection: which parts work, and which fail.
 
-A running connection is judged by its streams. For one that is not running, a temporary feed is opened. Both use the
-connection's own code, so a check cannot pass where the connection would fail.
+The check of a running connection reads the status of its streams. For a connection that is not running, it opens a
+temporary feed. Both use the connection's own code, so a check cannot pass where the connection would fail.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ def check_running(
 ) -> Sequence[Finding]:
     """Return the findings for a running connection, from the status of its streams (None: not started).
 
-    history: see `ConnectionStreams`.
+    history: returns the data quality of a stream (`ConnectionStreams.history`).
     """
     tried: list[_Tried] = []
     live: list[Finding] = []
@@ -161,7 +161,10 @@ def _findings(tried: Sequence[_Tried]) -> Sequence[Finding]:
 
 
 def _sign_in(tried: Sequence[_Tried]) -> Finding:
-    """Return whether the vendor is reachable and accepts the credentials; any event proves both."""
+    """Return the finding on sign-in: whether the vendor is reachable and accepts the credentials.
+
+    Any event of any contract proves both.
+    """
     if any(one.received for one in tried):
         return Finding(CheckStep.SIGN_IN, "", passed=True, code="ok")
     refused = next((one.fault for one in tried if one.login), "")

@@ -26,7 +26,8 @@ class ConnectionNotAllowed(Exception):
 class ConnectionPolicy:
     """Which brokers this service may connect.
 
-    `local`: this service runs on the user's own machine. `closed`: none, because the market is simulated.
+    `local`: this service runs on the user's own machine. `closed`: it may connect none, because its market is
+    simulated.
     """
 
     local: bool = False
@@ -43,7 +44,10 @@ class ConnectionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class FeedFactory:
-    """Creates the feeds of connections. `endpoints`: by broker; for these and `speedup` see `AdapterContext`."""
+    """Creates the feeds of connections.
+
+    `endpoints`: addresses that replace a vendor's own, by broker; for these and `speedup` see `AdapterContext`.
+    """
 
     store: SqlConnectionStore
     vault: Vault

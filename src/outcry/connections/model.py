@@ -28,8 +28,8 @@ class ConnectionPhase(StrEnum):
 class BrokerField:
     """An entry that a broker's connection form asks for.
 
-    `secret`: not shown after it was entered. `options`: allowed values. `usual`: the default. `optional`: may be empty.
-    `label` and `hint` are English; the pages translate them.
+    `secret`: not shown after it was entered. `options`: allowed values. `usual`: the default value. `optional`: may be
+    empty. `label` and `hint` are English; the pages translate them.
     """
 
     name: str
@@ -45,9 +45,9 @@ class BrokerField:
 class Broker:
     """A broker or vendor that Outcry can connect, that is, that has an adapter.
 
-    `hosted`: a server may connect it. Otherwise only the agent on the user's own machine may, or a service that runs
-    there (setting `local_brokers`). `extra`: the extra to install (`pip install outcry[…]`), empty if none is needed.
-    `installed`: whether it is installed.
+    `hosted`: a service on a server may connect the broker. Otherwise only the agent on the user's own machine may, or a
+    service that runs there (setting `local_brokers`). `extra`: the extra to install (`pip install outcry[…]`), empty if
+    none is needed. `installed`: whether it is installed.
     """
 
     id: str

@@ -1,6 +1,6 @@
 """Feeds that users' own programs push to this service, shown as connections.
 
-They are read from the registry of live streams on each request; nothing is stored. Users see only their own.
+The list is read from the registry of live streams on each request; nothing is stored. Users see only their own feeds.
 """
 
 from collections.abc import Collection, Sequence

@@ -33,7 +33,7 @@ _SHORTEST_HINTED = 12
 class BrokerConnections:
     """Users' broker connections. All methods may raise `StoreBusy`; all but `check` block.
 
-    `runs`: runs the connections, here or in another process.
+    `runs`: the component that runs the connections, in this process or another.
     """
 
     def __init__(self, parts: FeedFactory, runs: ConnectionRunner, registry: Registry) -> None:
@@ -146,13 +146,16 @@ class BrokerConnections:
     async def check(self, user_id: int, connection_id: int) -> Sequence[Finding] | None:
         """Check which parts of a connection work, within 30 s; return None if there is no such connection.
 
-        A running connection is judged by its streams; for any other, a temporary feed is opened.
+        For a running connection, the status of its streams decides; for any other, a temporary feed is opened.
         """
         row = await asyncio.to_thread(self._own, user_id, connection_id)
         return None if row is None else await self._runs.check(row)
 
     def _sign(self, row: ConnectionRow, sign: Sign, code: str, now_ns: int) -> bool:
-        """Apply a user's action to a connection, whatever its phase by now; return False if it was removed."""
+        """Apply a user's action (`sign`) to a connection, whatever its phase is by now.
+
+        Return False if the connection was removed.
+        """
         restart = sign is Sign.REQUESTED
         while not self._store.move(row.id, row.phase, moved(row.phase, sign), code, now_ns, restart=restart):
             again = self._own(row.user_id, row.id)

@@ -65,8 +65,8 @@ class SqlConnectionStore:
     ) -> bool:  # fmt: skip
         """Change the phase and code of a connection; return False if the phase is no longer `old`.
 
-        `since_ns` changes if phase or code do. With `restart` it always changes, which makes the supervisor restart the
-        connection because its user asked for it.
+        `since_ns` changes if the phase or the code changes. With `restart` it always changes, and the supervisor then
+        restarts the connection, as its user asked.
         """
         column = _CONNECTIONS.c
         same = (column.phase == new.value) & (column.code == code)
@@ -86,7 +86,7 @@ class SqlConnectionStore:
             return connection.execute(query.values(roots=" ".join(roots), label=label)).rowcount == 1
 
     def renew(self, connection_id: int, hint: str, seal: EntrySealer) -> bool:
-        """Replace the credentials under the next version; return False if there is no such connection."""
+        """Replace the credentials, with the next version number; return False if there is no such connection."""
         named = update(_CONNECTIONS).where(_CONNECTIONS.c.id == connection_id)
         version = select(_CREDENTIALS.c.version).where(_CREDENTIALS.c.connection_id == connection_id)
         with self._database.write("people") as connection:

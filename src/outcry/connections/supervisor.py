@@ -53,8 +53,8 @@ class _Run:
 class ConnectionSupervisor:
     """Runs connections on the running event loop. Implements `ConnectionRunner`.
 
-    streams: receives the connections' feeds. several: several processes run connections, each those of the partitions
-    it owns; otherwise this process runs all of them.
+    streams: runs the connections' feeds. several: whether several processes run connections, each of them those of the
+    partitions that it owns; otherwise this process runs all of them.
     """
 
     def __init__(self, streams: ConnectionStreams, parts: FeedFactory, *, several: bool = False) -> None:
@@ -192,7 +192,7 @@ class ConnectionSupervisor:
                     self._changed.set()
 
     async def _begin_or_wait(self, row: ConnectionRow) -> None:
-        """Start a connection. After an internal error retry it later, without affecting the others."""
+        """Start a connection. After an internal error retry later, without affecting the other connections."""
         try:
             await self._begin(row)
         except Exception as problem:  # noqa: BLE001 - a supervisor: see above; what the problem says may hold a secret
@@ -239,15 +239,15 @@ class ConnectionSupervisor:
             await end([run.task])  # it closes its streams
 
     def _rest(self, row: ConnectionRow) -> None:
-        """Show on the streams of a stopped connection why it is stopped."""
+        """Set on the streams of a stopped connection the reason why it is stopped, for display."""
         for key in self._streams.streams(row.user_id, row.broker):
             self._streams.refuse(key, row.code)
 
     def _retire(self, before: Mapping[int, ConnectionRow], unswept: set[int]) -> None:
         """Hide streams of removed connections and of products no longer chosen.
 
-        After a start, also streams left by connections removed before. A stream that an agent pushes under a broker's
-        name returns with its next push.
+        After a start this includes streams of connections that were removed earlier (`unswept`). A stream that an agent
+        pushes under a broker's name returns with its next push.
         """
         wanted = {(row.user_id, row.broker): set(row.symbols) for row in self._rows.values()}
         looked_at = {(row.user_id, row.broker) for row in before.values() if self._is_ours(row)}

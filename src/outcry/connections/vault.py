@@ -4,7 +4,8 @@ Each version of a connection's credentials is encrypted with AES-256-GCM under i
 by a key-encryption key that is not in the database. Both ciphertexts are bound to user, connection, broker and version,
 so a copied, swapped or altered row does not decrypt, nor does one that mixes versions.
 
-Credentials appear in no message or `repr`. Rotating the key-encryption key rewraps keys and leaves credentials alone.
+No message and no `repr` contains credentials. Rotating the key-encryption key encrypts the connections' own keys again;
+the credentials stay unchanged.
 """
 
 import json
@@ -53,10 +54,7 @@ class VaultKeys:
         return self._ciphers.get(kid)
 
     def canary(self, kid: str) -> bytes:
-        """Return ciphertext that only this key decrypts, to recognise the key later.
-
-        Raises `VaultBroken` if the key is not configured.
-        """
+        """Return ciphertext that only this key decrypts. It is stored to recognise the key later."""
         return _close(self._known(kid), _CANARY, f"canary|{kid}")
 
     def recognises(self, row: VaultKeyRow) -> bool:
@@ -138,7 +136,7 @@ class Vault:
         return self._keys
 
     def _holding(self, kid: str) -> VaultKeys:
-        """Return the key-encryption keys, after reading them again if the one named is unknown."""
+        """Return the key-encryption keys. They are read again if the key with this name is unknown."""
         keys = self._keys
         return keys if keys.cipher(kid) else self._read()
 
@@ -173,7 +171,7 @@ def _place_of(row: ConnectionRow, sealed_entries: SealedEntries) -> str:
 
 
 def _place(user_id: int, connection_id: int, broker: str, version: int) -> str:
-    """Return the associated data that ciphertexts are bound to."""
+    """Return the text that ciphertexts are bound to (associated data): user, connection, broker and version."""
     return f"{user_id}|{connection_id}|{broker}|{version}"
 
 
@@ -183,7 +181,7 @@ def _close(cipher: AESGCM, plain: bytes, place: str) -> bytes:
 
 
 def _open(cipher: AESGCM, sealed: bytes, place: str) -> bytes:
-    """Decrypt a ciphertext and check that it belongs to `place`. Raises `InvalidTag`."""
+    """Decrypt a ciphertext and check that it is bound to `place`. Raises `InvalidTag`."""
     nonce, rest = sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
     if sealed[:1] != _FORM or len(nonce) < _NONCE:
         raise InvalidTag
