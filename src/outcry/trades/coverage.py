@@ -1,7 +1,7 @@
 """The parts of a session that its recordings cover, and the rest.
 
-A file covers the time from its first to its last row; a feed covers the time it was connected. Spans at most five
-minutes apart are merged, because a session completes five minutes after its close.
+A file covers the time from its first to its last row. A feed covers the time for which it was connected. Spans at most
+five minutes apart are merged, because a session completes five minutes after its close.
 """
 
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ def uncovered(spans: Iterable[Span], session: Session) -> list[Span]:
 def merged_gaps(gaps: Iterable[Span]) -> list[Span]:
     """Merge gaps that touch.
 
-    Above a maximum number of gaps, merge all into one, so that nothing between counts as complete.
+    Above a maximum number of gaps, merge all into one; the time between them then does not count as complete.
     """
     found = list(merged(gaps))
     return found if len(found) <= _MAX_GAPS else [(found[0][0], max(last for _, last in found))]
@@ -60,7 +60,7 @@ def merged_gaps(gaps: Iterable[Span]) -> list[Span]:
 def without_gaps(span: Span, gaps: Iterable[Span]) -> list[Span]:
     """Return the parts of a time span outside gaps.
 
-    They are cut so far apart that `joined` cannot close a gap.
+    The parts are shortened at each gap, so that `joined` cannot merge across it.
     """
     spans = [span]
     for gap_from_ns, gap_to_ns in gaps:

@@ -1,8 +1,9 @@
 """Interface of a live feed: one stream per contract, with history first and live events after it.
 
 An adapter opens a stream from a cursor, sends the history since then as rows flagged `BACKFILL`, sends `CaughtUp`, and
-continues with live rows. Delivery is at least once: after a reconnect it may repeat rows after its cursor, and the
-service removes duplicates only there. Data it cannot deliver is reported as a `Gap`.
+continues with live rows. Each row is delivered at least once. After a reconnect the adapter may repeat rows after its
+cursor (the time to start from), and the service removes duplicates only there. Data it cannot deliver is reported as a
+`Gap`.
 
 `FeedLost`: the connection is lost; retry. `FeedRefused`: a retry is useless until a person acts.
 """
@@ -67,11 +68,11 @@ class Backfill(StrEnum):
 class FeedCaps:
     """Capabilities and properties of a feed.
 
-    resolution_ns: of its event times. reach_ns: how far back its history goes; 0 without history. lag_ns: its usual
-    delay, for example of a file written at intervals. own_clock: its time is not the present (a replay or simulation);
-    whether a session is open depends on the times it sends. invented: its trades are simulated, and answers say so.
-    from_cursor: its history starts at the cursor, or a `Gap` reports from where; False for a program that pushes its
-    data regardless of the cursor.
+    resolution_ns: precision of its event times. reach_ns: how far back its history goes; 0 without history. lag_ns: its
+    usual delay, for example of a file written at intervals. own_clock: its time is not the present (a replay or
+    simulation); whether a session is open depends on the times it sends. invented: its trades are simulated, and
+    answers say so. from_cursor: its history starts at the cursor, or a `Gap` reports from where; False for a program
+    that pushes its data regardless of the cursor.
     """
 
     resolution_ns: int
@@ -120,10 +121,10 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """Feed event: history is complete up to `at_ns`, in this quality; what follows is live.
+    """Feed event: history is complete up to `at_ns`, in this quality; the events after it are live.
 
-    After an interruption it also ends the overlap, unless `at_ns` is before the newest known row. An equal row after it
-    is another trade.
+    After an interruption the feed repeats no more rows after this event, unless `at_ns` is before the newest known row.
+    A row after it that equals an earlier one is another trade.
     """
 
     at_ns: int
@@ -179,7 +180,10 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class VolumeCounter:
-    """Feed event: the feed's own volume of the trade date up to `at_ns`, in lots. The received volume must reach it."""
+    """Feed event: the feed's own count of the trade date's volume up to `at_ns`, in lots.
+
+    If the volume received stays below it, trades are missing.
+    """
 
     at_ns: int
     volume_lots: int
@@ -193,7 +197,8 @@ CATCHING_UP = "catching_up"
 class Status:
     """Feed event: state of the subscription. code: stable; text: for a person.
 
-    After the code `CATCHING_UP` new events are in the past, and the stream is not live until another status follows.
+    After a status with the code `CATCHING_UP`, events are in the past, and the stream is not live until another status
+    follows.
     """
 
     subscribed: bool

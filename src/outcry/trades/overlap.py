@@ -1,7 +1,7 @@
 """Removes rows that a feed repeats after a reconnect.
 
-A feed delivers at least once, so rows in the overlap are compared as multisets: two equal trades are two trades. Trades
-of a time already covered by bars are dropped (docs/feeds.md).
+The overlap is the time before the newest stored row, which a reopened feed may deliver again. Its rows are compared as
+multisets: two equal trades are two trades. Trades of a time already covered by bars are dropped (docs/feeds.md).
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ Identity = tuple[int, int, int, bytes, int]
 class Overlap:
     """Filter of rows that a feed may repeat after a reconnect, for one contract.
 
-    barred_ns: before this time bars already cover what was traded.
+    barred_ns: end of the time for which stored bars already contain every trade.
     """
 
     def __init__(self) -> None:

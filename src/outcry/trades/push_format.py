@@ -69,10 +69,10 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Marks a repeated push, for a service that has lost a run by a restart, or a run that continues another one.
+    """Marks a push that may repeat events, because the service has lost a run or the run continues another one.
 
-    Events with numbers below `until` may have been sent before; `caught_up` was the state of history then. after: the
-    run it continues, whose sender has ended and need not be waited for.
+    Events with numbers below `until` may have been sent before; `caught_up`: whether history was complete then. after:
+    the run that this run continues; its sender has ended, so the service need not wait for it.
     """
 
     until: int
@@ -84,7 +84,7 @@ class Again:
 class Push:
     """Events of one contract. session: the run they belong to. first: number of the first event.
 
-    again: set if the run does not start with `first` but the service must accept it from there.
+    again: set if the service must accept the run from `first` on, although `first` is not its first event.
     """
 
     session: str
@@ -248,7 +248,7 @@ def read_push(body: bytes, universe: Universe, now_ns: int) -> Push:
 
 
 def keep_recent(recent: deque[Trades], newest: Trades) -> None:
-    """Add trades to those kept for repeating to a new reader, and drop trades older than `RECENT_NS`."""
+    """Add trades to the recent ones, which are repeated to a new reader, and drop trades older than `RECENT_NS`."""
     recent.append(newest)
     horizon_ns = int(newest.rows["ts_event"].max()) - RECENT_NS
     while int(recent[0].rows["ts_event"].max()) < horizon_ns:

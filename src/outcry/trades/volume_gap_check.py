@@ -1,7 +1,7 @@
 """Detects lost trades by comparing a feed's volume counter with the volume received.
 
-Growth is compared, not absolute values. The counter may run ahead of its trades, so the volume received has two seconds
-of event time to reach it (docs/feeds.md).
+The check compares how much both have grown, not their absolute values. The counter may run ahead of its trades, so the
+volume received has two seconds of event time to reach it (docs/feeds.md).
 """
 
 from outcry.trades.feed import OVERLAP_NS, VolumeCounter
@@ -20,7 +20,7 @@ class VolumeGapCheck:
         self._unmet: VolumeCounter | None = None
 
     def check(self, count: VolumeCounter, ours: int) -> Hole | None:
-        """Return the time span with missing trades, if a new count proves that some are missing.
+        """Return the time span with missing trades, if a new count of the feed proves that some are missing.
 
         ours: lots received since any fixed start.
         """
