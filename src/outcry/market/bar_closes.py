@@ -73,7 +73,7 @@ class BarCloses:
             self.closes[bar] = (at_ns, price)
 
     def note_all(self, at_ns: Sequence[int], prices: Sequence[int]) -> None:
-        """Record trades in order of time. Only the last trade of each bar matters."""
+        """Record trades in order of time as closes of their bars. Only the last trade of each bar matters."""
         begin = 0
         while begin < len(at_ns):
             bar = bisect_right(self._bar_starts, at_ns[begin]) - 1
@@ -82,10 +82,10 @@ class BarCloses:
             begin = end
 
     def amended(self, brackets: Sequence[Bracket]) -> None:
-        """Recompute the closes of open bars after busted trades. `brackets`: the corrected brackets.
+        """Recompute the closes of open bars after trades were busted. `brackets`: the corrected brackets.
 
-        A bar keeps its recorded close if its bracket traded on after it, because the bracket does not show the bar's
-        close then.
+        If the bracket of a bar traded on after the bar, the bar keeps its recorded close, because the bracket does not
+        show it.
         """
         last = {bracket.index: bracket.last_ns for bracket in brackets}
         for bar in list(self.closes):
@@ -98,7 +98,7 @@ class BarCloses:
                 self.closes[bar] = (bracket.last_ns, bracket.close_ticks)
 
     def _over(self, bar: int) -> bool:
-        """Return whether a bar is final, by its index."""
+        """Return whether the bar with this index is final."""
         return bool(self._final) and self._bars[bar][1] <= self._ends[self._final - 1][0]
 
     def dump(self) -> list[object]:

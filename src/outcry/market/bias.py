@@ -30,7 +30,7 @@ class Bias(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """The five votes, each −1, 0 or +1.
+    """The five votes on the direction of the auction, each −1, 0 or +1.
 
     last, poc: last price and developing POC against prior value. value: value area above or below prior value.
     extension: initial balance extended on one side. one_timeframing: over the last three completed brackets.
@@ -91,7 +91,7 @@ def _migration(profile: SessionProfile, prior: Prior | None) -> int:
 def _one_timeframing(brackets: Sequence[Bracket]) -> int:
     """Return a vote: 1 if no bracket broke the previous low, −1 if none broke the previous high.
 
-    It looks at the last three brackets. It is 0 if both or neither hold, or if they are not consecutive.
+    The last three brackets count. The vote is 0 if both are true or neither is, or if the brackets are not consecutive.
     """
     newest = brackets[-3:]
     if len(newest) < 3 or newest[2].index - newest[0].index != 2:

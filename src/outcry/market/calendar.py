@@ -2,8 +2,8 @@
 
 A trade date is the exchange's, so Sunday evening belongs to Monday. RTH is the product's regular hours. ETH is
 everything from the previous regular close to the next regular open, without maintenance breaks. A day without regular
-hours has no session. Its trading belongs to the overnight session of the next day with regular hours (rules §3.2,
-§3.3). Windows are half-open, in ns UTC.
+hours has no session. The trading of such a day belongs to the overnight session of the next day with regular hours
+(rules §3.2, §3.3). Windows are half-open, in ns UTC.
 """
 
 from bisect import bisect_right
@@ -223,7 +223,7 @@ class Calendar:
         return table
 
     def _build(self, root: str, year: int, variant: str) -> list[Session]:
-        """Compute the sessions of a year's trade dates. The first overnight begins in the year before."""
+        """Compute the sessions of a year's trade dates. The first overnight session begins in the year before."""
         sessions: list[Session] = []
         pending, after = self._pending(root, date(year, 1, 1), variant)
         for day in self._days_of(root, year).items:
@@ -240,7 +240,7 @@ class Calendar:
         return sessions
 
     def _pending(self, root: str, day: date, variant: str) -> tuple[list[Segment], int]:
-        """Return the trading windows since the last trade date with regular hours, and when those hours ended."""
+        """Return the trading windows since the last trade date with regular hours, and when those hours ended (ns)."""
         pending: list[Segment] = []
         for back in range(1, 2 * LONGEST_CLOSURE_DAYS):
             before = day - back * ONE_DAY
@@ -256,6 +256,6 @@ def _years(first: date, last: date) -> range:
 
 
 def _years_near(at_ns: int) -> range:
-    """Return the years whose trade dates may include a time: its own, and the next in late December."""
+    """Return the years whose trade dates may include a time: the time's own year, and in late December the next."""
     first, last = (bisect_right(_NEW_YEARS_NS, at_ns + ahead_ns) for ahead_ns in (0, _LONGEST_CLOSURE_NS))
     return range(max(FIRST_YEAR - 1 + first, FIRST_YEAR), min(FIRST_YEAR - 1 + last, LAST_YEAR) + 1)

@@ -67,10 +67,10 @@ class SessionFold:
             self._volume[price_ticks - self._base] += size_lots
 
     def trades(self, events: Iterable[tuple[int, int, int]]) -> None:
-        """Add `(at_ns, price_ticks, size_lots)` tuples to the ladder, with the same result as `trade`.
+        """Add `(at_ns, price_ticks, size_lots)` tuples to the ladder, with the same result as `trade` for each.
 
-        This is twice as fast. A trade within the current bracket and its range changes only the volume and the last
-        price. Every other trade goes through `trade`.
+        This method is twice as fast. A trade within the current bracket and its range changes only the volume and the
+        last price. Every other trade goes through `trade`.
         """
         volume, base, low, high = self._volume, self._base, self._low, self._high
         last_ns, last, end_ns = self._last_ns, self._last, self._end_ns
@@ -143,7 +143,7 @@ class SessionFold:
         return runs(flags, low)
 
     def _elsewhere(self, at_ns: int, opened: int, high: int, low: int, close: int) -> None:
-        """Switch to the bracket of an event that is late or belongs to another bracket than the current one."""
+        """Switch to the bracket of an event that is late or starts a new bracket."""
         index = self._find(at_ns)
         self._reach(high)
         self._reach(low)
@@ -169,7 +169,7 @@ class SessionFold:
         return before - 1
 
     def _reach(self, price_ticks: int) -> None:
-        """Widen the volume table to include the price."""
+        """Widen the volume table to include a price."""
         if not self._volume:
             self._base = price_ticks - _MARGIN_ROWS
             self._volume = [0] * (2 * _MARGIN_ROWS + 1)

@@ -55,8 +55,8 @@ class Window:
 class HoursRow:
     """A row of `sessions.csv`: hours of some roots on some weekdays between two dates.
 
-    Both dates are included; None means no limit. globex: None in a row of a variant, which changes the regular hours
-    only. variant: empty for the default hours.
+    Both dates are included; None means no limit. globex: all trading hours; None in a row of a variant, which changes
+    the regular hours only. variant: empty for the default hours.
     """
 
     roots: tuple[str, ...]

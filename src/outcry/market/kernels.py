@@ -22,7 +22,10 @@ _OUTSIDE = "a row of the array is in no bracket of the session"
 
 
 def _widened(base: int, tables: Ints, price: int) -> tuple[int, Ints]:
-    """Return tables that include a price, and their base. They grow at least to twice their rows."""
+    """Return volume tables that include a price, and their base (lowest price).
+
+    They grow at least to twice their rows.
+    """
     rows = tables.shape[1]
     if not rows:
         return price - _MARGIN_ROWS, np.zeros((TABLES, 2 * _MARGIN_ROWS + 1), np.int64)

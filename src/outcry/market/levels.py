@@ -34,8 +34,8 @@ class CompletedSession:
 class CarriedLevel:
     """A level in ticks and the trade date of the session that created it.
 
-    age_sessions: 1 for a level of the newest session. tpos: TPOs at its row. tail_rows: rows of single prints from it
-    inwards. Equality compares price and date only.
+    age_sessions: number of sessions since, 1 for a level of the newest session. tpos: TPOs at its row. tail_rows: rows
+    of single prints from it inwards. Equality compares price and date only.
     """
 
     price_ticks: int
@@ -57,7 +57,7 @@ class CarriedLevels:
 def carried_levels(sessions: Sequence[CompletedSession]) -> CarriedLevels:
     """Return the naked POCs and poor extremes at the close of the last of `sessions`.
 
-    Its own POC is naked by definition. sessions: of one contract, ascending by trade date.
+    The POC of the last session is naked by definition. sessions: of one contract, ascending by trade date.
     """
     pocs: list[CarriedLevel] = []
     highs: list[CarriedLevel] = []
@@ -85,9 +85,9 @@ def carried_levels(sessions: Sequence[CompletedSession]) -> CarriedLevels:
 
 
 def spent(levels: CarriedLevels, ladder: Ladder) -> CarriedLevels:
-    """Return the levels that a later RTH session of the contract has tested (POCs) or repaired (poor extremes) so far.
+    """Return which of these levels a later RTH session of the contract has tested (POCs) or repaired (poor extremes).
 
-    ladder: of that session.
+    ladder: the ladder of that session, so far.
     """
     return CarriedLevels(
         tuple(level for level in levels.naked_pocs if ladder.prints_at(level.price_ticks)),

@@ -24,7 +24,7 @@ _NOTHING_YET = -(2**63)
 class LiveSession:
     """One live session. Times are ns UTC, prices ticks, sizes lots. Not thread-safe.
 
-    silent: alerts count as fired but are not reported, because history is being backfilled.
+    silent: whether alerts count as fired but are not reported, because history is being backfilled.
     """
 
     def __init__(self, opening: Opening, *, silent: bool = False) -> None:
@@ -229,7 +229,7 @@ class LiveSession:
     ) -> int:
         """Return the index of the next trade, from `first` on, that the fast path cannot handle.
 
-        That is one that is late, ends a bar or needs evaluation.
+        Such a trade is late, ends a bar or needs evaluation.
         """
         if self.empty:
             return first

@@ -38,9 +38,9 @@ class LiveView:
     """The current state of a session. Prices in ticks, times ns UTC.
 
     last_ticks: price of the newest trade that was not busted. last_ns: exchange time of the newest event, including
-    busted trades. revision: how often folded trades were amended. overnight: high and low; for an ETH session, its own
-    so far. ib_complete: whether the first 60 minutes are over. overnight_ladder: the overnight session before an
-    RTH session, if this process folded it.
+    busted trades. revision: how often applied trades were amended. overnight: high and low of the overnight session;
+    for an ETH session, its own so far. ib_complete: whether the first 60 minutes are over. overnight_ladder: the
+    overnight session before an RTH session, if this process folded it.
     """
 
     opening: Opening

@@ -14,12 +14,14 @@ PocTie = Literal["mypivots", "lowest", "centre_high", "centre_low", "middle_row"
 class Method:
     """A way to compute a profile's POC and value area.
 
-    basis: the unit counted at a row. percent: share of the total that the value area must contain. step: rows compared
-    at a time. pair: whether a winning pair is added whole, or row by row up to the target. side_tie: which side wins if
-    both are equal. stop: `ge` at the target, `gt` beyond it, `floor` at the target rounded down.
+    basis: the unit counted at each row (price): TPOs or volume. percent: share of the total that the value area must
+    contain. step: rows compared at a time as the value area grows. pair: whether a winning pair of rows is added whole,
+    or row by row up to the target. side_tie: which side wins if both are equal. stop: `ge` at the target, `gt` beyond
+    it, `floor` at the target rounded down.
 
     rows: whether rows without prints count as zero (`all`) or do not exist (`printed`). placement: every row of a
     bracket's range, or only the row of a bar's close, rounded up (`close_up`).
+
     """
 
     name: str

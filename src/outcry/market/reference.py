@@ -199,7 +199,7 @@ def _product(row: _Row) -> Product:
 
 
 def _check_family(row: _Row, product: Product, products: Mapping[str, Product]) -> None:
-    """Reject a parent that is missing or a micro itself, and a name used by two products."""
+    """Reject a product whose parent is missing or a micro itself, and a name used by two products."""
     if product.parent is not None:
         parent = products.get(product.parent)
         if parent is None or parent.parent is not None:

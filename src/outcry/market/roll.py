@@ -23,7 +23,7 @@ Volumes = Mapping[date, Mapping[Contract, int]]
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """The front contract of one trade date, and the contract it was rolled from, if it was."""
+    """The front contract of one trade date, and the contract from which it was rolled, if any."""
 
     trade_date: date
     contract: Contract
@@ -119,7 +119,7 @@ class _Roll:
         return min(ready, key=_order, default=None)
 
     def _most_traded(self, trade_date: date, available: Collection[Contract]) -> Contract | None:
-        """Return the later contract with most lots in the newest session, the nearest of equals.
+        """Return the contract after the front with most lots in the newest session, the nearest of equals.
 
         A contract past its own deadline is chosen only if there is no other.
         """

@@ -17,8 +17,8 @@ from outcry.market.playbook import Condition, Reference, ReferenceKind, Scenario
 class ScenarioRule:
     """One scenario and its conditions. reference: its target level.
 
-    reach: the condition that completes it; None while the initial balance that a gap may extend is still forming.
-    half: an intermediate target with the condition that reaches it.
+    reach: the condition that completes the scenario; None while the initial balance that a gap may extend is still
+    forming. half: an intermediate target, with the condition that reaches it.
     """
 
     id: ScenarioId
@@ -52,7 +52,7 @@ def scenario_rules(
 def _acceptance(prior: Prior) -> Iterator[ScenarioRule]:
     """Return the rule of acceptance: two consecutive brackets close outside value.
 
-    Without range beyond value there is no target.
+    If the prior session did not trade beyond its value area, there is no target.
     """
     if prior.high > prior.vah:
         yield ScenarioRule(

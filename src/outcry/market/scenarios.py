@@ -1,7 +1,7 @@
 """State machines of a session's scenarios (rules §7).
 
-All scenarios share one transition table. A condition counts only from the time its phase starts, so the order of
-events determines the outcome. Done and void are final until the session ends.
+All scenarios share one transition table. A condition counts only from the start of the phase that waits for it, so the
+order of events determines the outcome. Done and void are final until the session ends.
 """
 
 from collections.abc import Sequence
@@ -111,9 +111,10 @@ class _Track:
 
 
 def awaited(rule: ScenarioRule, phase: Phase) -> list[tuple[Sign, Condition]]:
-    """Return the conditions a scenario evaluates in a phase, by precedence.
+    """Return the conditions that a scenario evaluates in a phase, each with the event (`Sign`) it causes.
 
-    A bracket close invalidates only an active scenario. Before that it only fails to confirm it.
+    They are sorted by precedence. A bracket close invalidates only an active scenario. Before that it only fails to
+    confirm it.
     """
     by_sign = {
         Sign.IF: rule.if_,

@@ -23,7 +23,7 @@ class SessionMonitor:
     """Evaluates the trades of one session. Times ns UTC, prices ticks.
 
     Methods with a `fold` expect the session's own fold. calm: the cached price band in which no trade changes anything;
-    None: it must be recomputed.
+    None if it must be recomputed.
     """
 
     __slots__ = (
@@ -89,7 +89,10 @@ class SessionMonitor:
         return self.calm
 
     def unwatched(self, due_ns: int) -> QuietBand:
-        """Return the price band for trades that are added without evaluation, like `quiet`."""
+        """Return the price band, like `quiet`, for trades that are too old to act on.
+
+        They are added to the ladder without evaluation.
+        """
         return self._bounded(ALWAYS_QUIET, due_ns)
 
     def traded(
@@ -97,7 +100,7 @@ class SessionMonitor:
     ) -> list[Fired]:
         """Evaluate a trade or bar; return the alerts it fires.
 
-        bracket: index of its bracket. extremes: the session's high and low, including it.
+        bracket: index of the trade's bracket. extremes: the session's high and low, including this trade.
         """
         self.settle(seen.slot_ns, fold)
         self.calm = None

@@ -1,7 +1,7 @@
 """Counts the volume at each price from arrays of trades.
 
-`volume_count.c` does the same in a tenth of the time. A build that compiles modules puts it in the place of this module
-(decision 0062); tests hold the two equal.
+`volume_count.c` does the same in a tenth of the time. A build that compiles modules uses the C version in place of this
+module (decision 0062); tests check that both give equal results.
 """
 
 from functools import lru_cache
@@ -20,18 +20,18 @@ _CHUNK = 1 << 16  # trades per step: few enough for the CPU cache, many enough t
 
 @lru_cache(maxsize=8)  # shared, because an import has hundreds of folds
 def _offsets(base: int, rows: int) -> Ints:
-    """Return what turns the prices of a chunk into places of the tables, one table after the other."""
+    """Return the numbers that convert the prices of a chunk of trades to indices of the volume tables, used in turn."""
     return np.tile(np.arange(TABLES) * rows - base, _CHUNK // TABLES)
 
 
 def count_volume(
     at_ns: Ints, price_ticks: Ints, size_lots: Sizes, first: int, until: int, base: int, tables: Ints, /
 ) -> int:
-    """Add the volume of trades from `first` up to but excluding `until` to tables, until one cannot be counted.
+    """Add the volume of trades from index `first` to `until` (excluded) to tables; stop at one that cannot be counted.
 
-    Return the index of that trade; `until` if all were counted. It is earlier than the trade before it (in the whole
-    array), has no size, or has a price outside the tables. tables: of shape (TABLES, rows), contiguous; the volume at
-    `base + row` ticks is the sum over all tables.
+    Return the index of that trade; `until` if all were counted. A trade cannot be counted if it is earlier than the
+    trade before it (in the whole array), has no size, or has a price outside the tables. tables: of shape (TABLES,
+    rows), contiguous; the volume at `base + row` ticks is the sum over all tables.
     """
     rows = tables.shape[1]
     for start in range(first, until, _CHUNK):

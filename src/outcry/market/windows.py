@@ -65,7 +65,7 @@ class TradingHours:
         return tuple(dict.fromkeys(row.variant for row in self._hours if own in row.roots))
 
     def begin(self, root: str) -> date:
-        """Return the first day with hours of a product in the tables. It has no sessions before."""
+        """Return the first day for which the tables have hours of a product. The product has no sessions before."""
         own = self.base(root)
         return min(row.valid_from for row in self._hours if own in row.roots)
 

@@ -24,7 +24,7 @@ VA_PARAMS = (
 
 
 def arm_ticks(prior: Prior | None) -> int:
-    """Return how far price must move away before an edge can be tested again, in ticks.
+    """Return the rearm distance in ticks: how far price must move away before an edge can be tested again.
 
     It is a tenth of the prior value area, rounded up, at least eight ticks.
     """

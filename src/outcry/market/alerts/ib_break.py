@@ -64,7 +64,7 @@ NEVER = frozenset({
 
 
 class Balance:
-    """The initial balance (high, low) once it exists, and the session's high and low; shared by both sides."""
+    """The initial balance (high, low) once it exists, and the session's high and low; both sides' machines share it."""
 
     __slots__ = ("extremes", "hour_ns", "ib")
 

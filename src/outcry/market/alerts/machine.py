@@ -1,8 +1,8 @@
 """Types shared by the alert state machines: observations, fired alerts, quiet bands and transitions.
 
-An observation is a trade or bar. A sign is what it means to the machine, and moves it from one phase to another.
-Machines use event time only. A machine changes state at the observation that fires, not at a later price. Every pair of
-phase and sign is in its table, or listed as impossible (rules §6).
+An observation is a trade or bar. A sign is the event that an observation means to a machine; it moves the machine from
+one phase to another. Machines use event time only. A machine changes state at the observation that fires, not at a
+later price. Every pair of phase and sign is in its table, or listed as impossible (rules §6).
 """
 
 from collections.abc import Mapping
@@ -49,8 +49,8 @@ class AlertType(StrEnum):
 class Observation:
     """A trade (all four prices are equal) or a completed bar. Times ns UTC, prices ticks.
 
-    at_ns: time of the trade, or end of the bar. slot_ns: time that determines its bracket: time of the trade, or start
-    of the bar.
+    at_ns: time of the trade, or end of the bar. slot_ns: the time that determines its bracket (half-hour period): time
+    of the trade, or start of the bar.
     """
 
     at_ns: int
@@ -97,7 +97,7 @@ class QuietBand:
     until_ns: int
 
     def join(self, other: "QuietBand") -> "QuietBand":
-        """Return the band in which both bands hold: their intersection."""
+        """Return the intersection of both bands, in which neither changes anything."""
         return QuietBand(
             max(self.low, other.low), min(self.high, other.high), min(self.until_ns, other.until_ns)
         )

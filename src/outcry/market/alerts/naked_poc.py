@@ -23,7 +23,7 @@ PARAMS = ("level", "reached", "observed", "formedOn", "ageSessions", "basis", "d
 
 
 class Phase(StrEnum):
-    """Where price is relative to the level, or that it has tested the level."""
+    """Where price is relative to the level, or that price has tested the level."""
 
     UNOPENED = "unopened"
     PRICE_BELOW = "price_below"

@@ -1,8 +1,8 @@
 """`poor-high` and `poor-low`: price returns to an extreme where the auction was unfinished (rules §5, §6).
 
 The first observation within the tolerance fires: as `repaired` if it traded at least one tick beyond, else as
-`revisit`. After a revisit the level rearms once an hour has passed and price is at least `arm` away. A trade beyond
-it before that, or a jump over the tolerance, repairs it without an alert. Repaired is final.
+`revisit`. After a revisit the alert can fire again once an hour has passed and price is at least the distance `arm`
+away. A trade beyond it before that, or a jump over the tolerance, repairs it without an alert. Repaired is final.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """All alert machines of one RTH session, driven by trades and by the closes of bars and brackets (rules §6).
 
 This module coordinates the machines: the order of alerts from one event, alert keys, and the price band in which no
-machine changes. A reject alert mutes the test alert of its edge, and acceptance disarms its reject alert.
+machine changes. A reject alert at an edge of value mutes the test alert of that edge. Acceptance beyond the edge
+disarms its reject alert.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ from outcry.market.units import NANOS_PER_MS
 
 
 class Machine(Protocol):
-    """Interface of an alert's state machine. quiet: the price band in which it neither fires nor changes."""
+    """Interface of an alert's state machine. quiet: the price band in which the machine neither fires nor changes."""
 
     type: AlertType
     ref: str

@@ -1,8 +1,8 @@
 """`va-accept-above` and `va-accept-below`: price is accepted outside the prior value area (rules §6).
 
 Acceptance: two consecutive completed brackets close at least one tick beyond the edge. A bracket without trades
-interrupts them. It counts again only after a bracket has closed back inside. Two alerts
-per session and side are reported; later acceptances still disarm the reject of their edge.
+interrupts the count. After an acceptance, the next one counts only after a bracket has closed back inside. Two alerts
+per session and side are reported; later acceptances still disarm the reject alert of their edge.
 """
 
 from collections.abc import Mapping

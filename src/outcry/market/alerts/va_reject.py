@@ -1,9 +1,9 @@
 """`va-reject-high` and `va-reject-low`: price leaves the prior value area and soon closes back inside (rules §6).
 
 From inside value, price trades at least one tick beyond the edge. Within 30 minutes, and before acceptance, a
-five-minute bar closes at least one tick inside. The edge rearms after 30 minutes by a trade `arm` inside, up to two
-alerts a session. After acceptance beyond it, the edge is disarmed until a bracket closes back inside. If it has fired
-before, it must then rearm as well.
+five-minute bar closes at least one tick inside. After an alert the edge rearms by a trade at least the distance `arm`
+inside, 30 minutes later at the earliest; there are up to two alerts a session. After acceptance beyond the edge it is
+disarmed until a bracket closes back inside. If the alert has fired before, the edge must then rearm as well.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ PARAMS = VA_PARAMS
 
 
 class Phase(StrEnum):
-    """Position of the price relative to the edge."""
+    """Position of price relative to the edge, and whether the alert is armed."""
 
     UNOPENED = "unopened"
     OUTSIDE = "outside"
@@ -114,7 +114,10 @@ class EdgeReject:
         self.quiet = self._band()
 
     def traded(self, seen: Observation) -> None:
-        """Evaluate a trade or bar. A probe counts by its range, a return by its close. Never fires."""
+        """Evaluate a trade or bar; it never fires the alert.
+
+        A bar probes beyond the edge by its range, and returns inside by its close.
+        """
         edge = self._edge
         if self._phase is Phase.UNOPENED:
             self._move(Sign.OPENED_BEYOND if edge.opened_beyond(seen) else Sign.OPENED)

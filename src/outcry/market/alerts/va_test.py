@@ -1,8 +1,9 @@
 """`va-test-high` and `va-test-low`: price returns to an edge of the prior value area (rules §6).
 
-The first observation within the tolerance fires, if price was at least `arm` away before, on either side. The edge
-rearms after 15 minutes by the same distance, up to three times a session. A session that opens beyond the edge must
-trade in value first. A touch within 5 minutes of a reject of the edge counts as fired but is not reported.
+The first observation (trade or bar) within the tolerance fires, if price was at least the distance `arm` away before,
+on either side. The edge rearms after 15 minutes once price is as far away again; there are up to three alerts a
+session. A session that opens beyond the edge must trade in value first. A touch within 5 minutes of a reject of the
+edge counts as fired but is not reported.
 """
 
 from collections.abc import Mapping
