@@ -54,8 +54,10 @@ class AlertEntry(Answer, frozen=True, kw_only=True):
 
 
 class AlertsHistoryAnswer(Answer, frozen=True, kw_only=True):
-    """Answer of `GET /api/alerts/history`, newest first. `next_before`: the `before` of the next page; null on the
-    last page."""
+    """Answer of `GET /api/alerts/history`, newest first.
+
+    `next_before`: the `before` of the next page; null on the last page.
+    """
 
     count: int
     alerts: list[AlertEntry]

@@ -1,7 +1,7 @@
-"""The answers, field for field as the interface gives them, ready for any encoder.
+"""The answers of the API, field for field as clients receive them, ready for any encoder.
 
-Prices are JSON numbers with no more decimals than the tick needs: `number()` is the one place a price becomes a float.
-`/api/levels` carries exactly the fields of the interface; anything richer lives in the other answers.
+Prices are JSON numbers with no more decimals than the tick needs: only `number()` converts a price to a float.
+`/api/levels` has exactly the fields of the documented interface; the other answers have more details.
 """
 
 from typing import Literal
@@ -23,7 +23,7 @@ _PRICE_SCALE = 1_000_000_000
 
 
 def number(price_e9: int) -> float:
-    """The nearest double of a price, which prints as the price itself: 1655750000000 is 1655.75."""
+    """Return the double nearest to a price, which prints as the price itself: 1655750000000 gives 1655.75."""
     return price_e9 / _PRICE_SCALE
 
 
@@ -175,8 +175,11 @@ class Method(Answer, frozen=True, kw_only=True):
 
 
 class DataQuality(Answer, frozen=True, kw_only=True):
-    """The data a session was computed from. `invented`: true if the trades are simulated. Fields that are counted only
-    when a session completes are null until then."""
+    """The data a session was computed from.
+
+    `invented`: true if the trades are simulated. Fields that are counted only when a session completes are null until
+    then.
+    """
 
     source: str
     invented: bool
@@ -287,8 +290,10 @@ class Hole(Answer, frozen=True, kw_only=True):
 
 
 class MissingSession(Answer, frozen=True, kw_only=True):
-    """A regular session without a complete recording; it contributes no levels. `holes`: its gaps; empty if nothing is
-    recorded, or if the recording stops before the session closed."""
+    """A regular session without a complete recording; it contributes no levels.
+
+    `holes`: its gaps; empty if nothing is recorded, or if the recording stops before the session closed.
+    """
 
     date: str
     recorded: bool
@@ -296,9 +301,11 @@ class MissingSession(Answer, frozen=True, kw_only=True):
 
 
 class Completeness(Answer, frozen=True, kw_only=True):
-    """Completeness of the sessions behind the levels. `rule`: when a session counts as complete. `missing`: regular
-    sessions of the look-back period without a complete recording, oldest first; they contribute no naked POC, poor high
-    or poor low."""
+    """Completeness of the sessions from which the levels come.
+
+    `rule`: when a session counts as complete. `missing`: regular sessions of the look-back period without a complete
+    recording, oldest first; they contribute no naked POC, poor high or poor low.
+    """
 
     rule: str
     missing: list[MissingSession]

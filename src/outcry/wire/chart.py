@@ -1,4 +1,4 @@
-"""The answer a market profile chart is drawn from, field for field.
+"""The answer from which a client draws a market profile chart, field for field.
 
 It contains every value that a chart shows; clients compute none.
 """
@@ -20,8 +20,11 @@ Extreme = Literal["open", "repaired"]
 
 
 class Notation(Answer, frozen=True, kw_only=True):
-    """Price format of the exchange: `decimal` with `decimals` digits, or points and `32nds`. `parts`: the fractions of
-    a 32nd, in halves (2), quarters (4) or eighths (8)."""
+    """Price format of the exchange.
+
+    `decimal` with `decimals` digits, or points and `32nds`. `parts`: the fractions of a 32nd, in halves (2), quarters
+    (4) or eighths (8).
+    """
 
     kind: Literal["decimal", "32nds"]
     decimals: int
@@ -49,8 +52,10 @@ class PathPoint(Answer, frozen=True, kw_only=True):
 
 
 class NightProfile(Answer, frozen=True, kw_only=True):
-    """The overnight session: range, brackets, and volume in lots of each tick from `low` upwards. `brackets` and
-    `volumes` are empty if only the range is known."""
+    """The overnight session: range, brackets, and volume in lots of each tick from `low` upwards.
+
+    `brackets` and `volumes` are empty if only the range is known.
+    """
 
     high: float
     low: float
@@ -59,8 +64,10 @@ class NightProfile(Answer, frozen=True, kw_only=True):
 
 
 class ChartSession(Answer, frozen=True, kw_only=True):
-    """A trade date. `open`, `close`: times of its regular session (ISO 8601 UTC). Before the open, `levels` is null,
-    `brackets` is empty and `overnight` covers the overnight session so far.
+    """A trade date, with its regular and overnight session.
+
+    `open`, `close`: times of its regular session (ISO 8601 UTC). Before the open, `levels` is null, `brackets` is empty
+    and `overnight` covers the overnight session so far.
 
     `volumes`: volume in lots of each tick from `low` upwards. `path`: POC and value area at the end of each bracket.
     `poor_high`, `poor_low`: null if the extreme is not poor; otherwise `open`, or `repaired` after a later regular
@@ -84,8 +91,11 @@ class ChartSession(Answer, frozen=True, kw_only=True):
 
 
 class TouchedPoc(DatedLevel, frozen=True, kw_only=True):
-    """A naked POC touched by the open regular session. `at`: time of the first trade there (ISO 8601 UTC), as in its
-    alert; null if the touch came while no alerts were computed, for example during backfill."""
+    """A naked POC that the open regular session has touched.
+
+    `at`: time of the first trade there (ISO 8601 UTC), as in its alert; null if price touched it while no alerts were
+    computed, for example during a backfill.
+    """
 
     at: str | None
 

@@ -11,7 +11,7 @@ _LEVELS = msgspec.Meta(extra_json_schema={"$ref": "#/components/schemas/LevelsAn
 
 
 class Quote(Answer, frozen=True, kw_only=True):
-    """The last price changed, and nothing else."""
+    """Stream event: the last price changed, and nothing else."""
 
     symbol: str
     last_price: float
@@ -19,8 +19,11 @@ class Quote(Answer, frozen=True, kw_only=True):
 
 
 class State(Answer, frozen=True, kw_only=True):
-    """Data source of a symbol. `reason`: `live`, or a stable code for why it is not live. `invented`: true if a live
-    feed's trades are simulated; null if the symbol is not live."""
+    """Stream event: the data source of a symbol.
+
+    `reason`: `live`, or a stable code for why it is not live. `invented`: true if a live feed's trades are simulated;
+    null if the symbol is not live.
+    """
 
     symbol: str
     data_source: DataSource | None
@@ -31,8 +34,11 @@ class State(Answer, frozen=True, kw_only=True):
 
 
 class Snapshot(Answer, frozen=True, kw_only=True):
-    """Current state of all requested symbols. `resumed`: the server sent the missed alerts before this event, so
-    `alerts` is empty. `missed`: too many alerts were missed, and the server sent only the newest."""
+    """Current state of all requested symbols.
+
+    `resumed`: the server sent the missed alerts before this event, so `alerts` is empty. `missed`: too many alerts were
+    missed, and the server sent only the newest.
+    """
 
     updated_at: str
     resumed: bool
