@@ -114,7 +114,7 @@ def _delay(stage: Stage, costs: Mapping[str, Rounds], size: Size) -> Figure:
 _ROWS: tuple[tuple[str, str, str, Goal], ...] = (
     ("levels", "nginx levels", "`GET /api/levels` with a key", at_least(1.2)),
     ("304", "nginx levels", "… answered with 304", at_least(1.0)),
-    ("429", "nginx levels", "… answered with 429", at_least(0.5)),
+    ("429", "nginx levels", "… answered with 429", at_least(1)),
     ("404", "nginx levels", "… answered with 404", at_least(0.5)),
     ("above", "below", f"… {ABOVE:,} distinct requests", at_least(0.95)),
     *(
