@@ -236,7 +236,7 @@ def test_the_old_password_confirms_nobody_once_it_changed(race: Race, change: Ca
     assert [row.digest for row in race.store.sessions() if row.id == session.id] in ([], [session.digest])
 
 
-def test_a_removed_passkey_signs_nobody_in(race: Race) -> None:
+def test_a_removed_passkey_cannot_sign_in(race: Race) -> None:
     def remove() -> None:
         (passkey,) = race.there.identity.passkeys(race.member)
         race.there.identity.remove_passkey(race.member, passkey.id, THERE)

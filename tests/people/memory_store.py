@@ -26,7 +26,7 @@ RETENTION_NS = 100 * DAY_NS
 
 @dataclass
 class HandClock:
-    """A clock that stands until it is moved."""
+    """A clock that moves only when a test moves it."""
 
     at_ns: int = 1_790_000_000_000_000_000
 
@@ -39,7 +39,7 @@ class HandClock:
 
 @dataclass
 class PostBox:
-    """Takes mail, or refuses it."""
+    """Store emails instead of sending them, or fail."""
 
     mails: list[Mail] = field(default_factory=list)
     broken: bool = False
@@ -50,7 +50,7 @@ class PostBox:
         self.mails.append(mail)
 
     def link(self, to: str) -> str:
-        """The token in the newest mail to somebody."""
+        """Return the token in the newest email to a recipient."""
         mail = next(mail for mail in reversed(self.mails) if mail.to == to)
         return mail.text.partition("?token=")[2].split()[0]
 
@@ -77,7 +77,7 @@ class MemoryIdentity:
         self._next += 1
         return self._next
 
-    # -- people
+    # -- users
 
     def user(self, user_id: int) -> UserRow | None:
         return self._users.get(user_id)
@@ -271,7 +271,7 @@ class MemoryIdentity:
             self._change(self._users[user_id])
             return True
 
-    # -- browsers signed in
+    # -- sessions
 
     def add_session(
         self, user: UserRow, digest: bytes, address: str, agent: str, now_ns: int, *, most: int | None = None

@@ -24,7 +24,9 @@ def new_key(number: str) -> RSAKey:
 
 @dataclass
 class Provider:
-    """What it knows, and how it lies: `claims` go into the place of the honest ones, `about` into its discovery."""
+    """State of the provider.
+
+    `claims` replaces valid claims of the next tokens, `about` entries of its discovery document."""
 
     now_s: int
     url: str = ""
@@ -40,7 +42,7 @@ class Provider:
     authorization: list[str] = field(default_factory=list)
 
     def authorize(self, address: str) -> dict[str, str]:
-        """What a browser does at the provider: follow the address, prove who it is, come back with this."""
+        """Return what a browser brings back after signing in at the authorization URL."""
         query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
         assert address.startswith(f"{self.url}/authorize?")
         assert (query["response_type"], query["client_id"]) == ("code", CLIENT)
@@ -50,7 +52,7 @@ class Provider:
         return {"code": code, "state": query["state"]}
 
     def token(self, form: dict[str, str]) -> dict[str, Any] | None:
-        """The answer of the token endpoint; None refuses."""
+        """Return the response of the token endpoint; None refuses."""
         query = self.codes.pop(form.get("code", ""), None)
         if query is None or form["redirect_uri"] != query["redirect_uri"]:
             return None
@@ -71,7 +73,7 @@ class Provider:
         if self.algorithm == "none":
             parts = (json.dumps(part).encode() for part in (header, claims))
             return ".".join([*(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts), ""])
-        if self.algorithm == "HS256":  # the published key taken for a shared secret
+        if self.algorithm == "HS256":  # algorithm confusion: the published key used as a shared secret
             return jwt.encode(header, claims, OctKey.import_key(self.key.as_pem(private=False)), ["HS256"])
         return jwt.encode(header, claims, self.key, [self.algorithm])
 
@@ -98,7 +100,7 @@ class Provider:
 
 @contextmanager
 def provider(now_s: int) -> Iterator[Provider]:
-    """One that answers until the end of the block."""
+    """Run a provider for the duration of the context."""
     running = Provider(now_s)
 
     class Handler(BaseHTTPRequestHandler):

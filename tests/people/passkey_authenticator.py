@@ -1,7 +1,6 @@
-"""A passkey authenticator in software: browser and device, honest or as a test alters them.
+"""A passkey authenticator in software: browser and device, with valid responses unless a test alters them.
 
-Written from WebAuthn Level 3, sections 6.1 (authenticator data), 6.5 (attestation) and 5.8.1 (client data).
-"""
+Written from WebAuthn Level 3, sections 6.1 (authenticator data), 6.5 (attestation) and 5.8.1 (client data)."""
 
 import base64
 import hashlib
@@ -28,7 +27,7 @@ def unb64(text: str) -> bytes:
 
 @dataclass
 class Authenticator:
-    """One device with one passkey. `counts` False: one that is kept in several places and does not count."""
+    """One device with one passkey. `counts` False: a synchronised passkey, whose signature counter stays zero."""
 
     origin: str
     counts: bool = True
@@ -38,7 +37,7 @@ class Authenticator:
     key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
 
     def create(self, options: str, *, flags: int = PRESENT | VERIFIED, **changed: Any) -> str:
-        """Make the passkey; return what the browser would. `changed`: what is put in the place of the client's data."""
+        """Create the passkey; return the browser's response. `changed`: replacements for fields of the client data."""
         asked = json.loads(options)
         self.user_handle = unb64(asked["user"]["id"])
         point = self.key.public_key().public_numbers()
@@ -57,7 +56,7 @@ class Authenticator:
         self, options: str, *, flags: int = PRESENT | VERIFIED, rp_id: str = "", handle: bytes | None = None,
         spoil: bool = False, **changed: Any,
     ) -> str:  # fmt: skip
-        """Answer a challenge with it."""
+        """Return the response to a sign-in challenge."""
         asked = json.loads(options)
         if self.counts:
             self.sign_count += 1

@@ -24,8 +24,10 @@ HERE = Origin("192.0.2.1", "Firefox on Linux")
 
 @dataclass
 class IdentityHarness:
-    """Identity with its surroundings. What it does later is done at once, unless `held` is a list. Passwords are hashed
-    cheaply, unless they are to cost what they do."""
+    """The identity service with its collaborators.
+
+    Deferred work runs at once, unless `held` is a list that collects it. Password hashing is cheap unless a test asks
+    for production cost."""
 
     clock: HandClock = field(default_factory=HandClock)
     store: MemoryIdentity = field(default_factory=MemoryIdentity)
@@ -52,42 +54,42 @@ class IdentityHarness:
         else:
             self.held.append(work)
 
-    # -- who is there
+    # -- users and sessions
 
     def owner(self) -> SignedIn:
-        """The operator, just set up."""
+        """Create the operator by first setup."""
         return self.identity.set_up(self.identity.first_run.new_token(), OWNER, PASSWORD, HERE)
 
     def member(self, email: str = MEMBER) -> SignedIn:
-        """Somebody invited by the operator, who is made where there is none."""
+        """Return a user whom the operator invited; create the user if necessary."""
         owner = self.store.user_named(OWNER) or self.owner().user
         token = self.identity.invite(owner, email, "member", "free", HERE).partition("?token=")[2]
         return self.identity.accept(token, email, PASSWORD, HERE)
 
     def session(self, signed: SignedIn) -> BrowserSession:
-        """The session a token stands for."""
+        """Return the session of a token."""
         found = self.browser_sessions.find(signed.token, self.clock.now_ns())
         assert found is not None
         return found[0]
 
     def user(self, user: UserRow | SignedIn) -> UserRow:
-        """A user as the store has it now."""
+        """Return the stored user."""
         found = self.store.user(user.user.id if isinstance(user, SignedIn) else user.id)
         assert found is not None
         return found
 
     def in_force(self, token: str) -> bool:
-        """Whether a browser's token still counts."""
+        """Return whether a session token is valid."""
         return self.browser_sessions.find(token, self.clock.now_ns()) is not None
 
     def events(self, user: UserRow | SignedIn) -> list[str]:
-        """What was noted in somebody's name, oldest first."""
+        """Return the events in a user's audit log, oldest first."""
         number = user.user.id if isinstance(user, SignedIn) else user.id
         return [line.event for line in reversed(self.store.audit(number, None, 1000))]
 
 
 def refusal(reason: Reason, field: str | None = None) -> "pytest.RaisesExc[Refused]":
-    """Expect identity to say no, for this reason, at this entry of the form if one is given."""
+    """Expect a refusal with this reason and, if given, for this field of the form."""
     return pytest.RaisesExc(
         Refused, check=lambda no: no.reason is reason and (field is None or no.field == field)
     )

@@ -52,14 +52,14 @@ def test_an_invitation_is_mailed_and_its_link_returned(harness: IdentityHarness)
     assert harness.events(owner)[-1] == "invited"
 
 
-def test_an_invitation_without_address_is_for_whoever_has_the_link(harness: IdentityHarness) -> None:
+def test_anyone_with_the_link_can_use_an_invitation_without_address(harness: IdentityHarness) -> None:
     token = invited(harness, " ")
     with refusal(Reason.EMAIL_FORM, "email"):
         harness.identity.accept(token, "", PASSWORD, HERE)
     assert harness.identity.accept(token, "zoe@example.com", PASSWORD, HERE).user.email == "zoe@example.com"
 
 
-def test_an_invitation_holds_seven_days_unless_it_is_withdrawn(harness: IdentityHarness) -> None:
+def test_an_invitation_expires_after_seven_days_or_when_revoked(harness: IdentityHarness) -> None:
     token, other = invited(harness), invited(harness, "zoe@example.com")
     owner = harness.store.user_named(OWNER)
     assert owner is not None
@@ -87,7 +87,7 @@ def test_an_account_made_with_a_key_is_claimed_by_an_invitation_that_names_it_on
     assert (signed.user.id, signed.user.tier) == (made.id, "pro")
 
 
-def test_an_account_in_use_is_never_invited_or_handed_over(harness: IdentityHarness) -> None:
+def test_an_account_in_use_is_never_invited_or_transferred(harness: IdentityHarness) -> None:
     anybodys = invited(harness, "")
     harness.member()
     with refusal(Reason.EMAIL_TAKEN, "email"):
@@ -97,8 +97,8 @@ def test_an_account_in_use_is_never_invited_or_handed_over(harness: IdentityHarn
     assert isinstance(harness.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
 
 
-def test_an_invitation_overtaken_by_a_password_is_refused(harness: IdentityHarness) -> None:
-    """Invited while it had none, the account got a password by a link meanwhile."""
+def test_an_invitation_is_refused_once_the_account_has_a_password(harness: IdentityHarness) -> None:
+    """An account is invited while it has no password, and then gets one through a reset link."""
     made = harness.store.add_user(MEMBER, "member", "free", b"k" * 32, harness.clock.now_ns())
     assert made is not None
     token = invited(harness)
@@ -108,10 +108,10 @@ def test_an_invitation_overtaken_by_a_password_is_refused(harness: IdentityHarne
         harness.identity.accept(token, "", OTHER_PASSWORD, HERE)
 
 
-# -- what an operator does
+# -- actions of an operator
 
 
-def test_one_disabled_is_signed_out_everywhere_and_back_when_enabled(harness: IdentityHarness) -> None:
+def test_a_disabled_user_is_signed_out_everywhere_until_enabled(harness: IdentityHarness) -> None:
     owner, signed = harness.owner().user, harness.member()
     harness.identity.change_user(owner, signed.user.id, HERE, disabled=True)
     assert not harness.in_force(signed.token)
@@ -122,7 +122,7 @@ def test_one_disabled_is_signed_out_everywhere_and_back_when_enabled(harness: Id
     assert changes == [{"email": MEMBER, "disabled": value} for value in ("true", "true", "false", "false")]
 
 
-def test_the_last_operator_stays_one(harness: IdentityHarness) -> None:
+def test_the_last_operator_cannot_lose_the_role(harness: IdentityHarness) -> None:
     owner, other = harness.owner().user, harness.member().user
     for change in ({"role": "member"}, {"disabled": True}):
         with refusal(Reason.LAST_OPERATOR):
@@ -134,7 +134,7 @@ def test_the_last_operator_stays_one(harness: IdentityHarness) -> None:
         harness.identity.change_user(None, other.id, HERE, disabled=True)
 
 
-def test_an_operator_who_cannot_come_in_does_not_count(harness: IdentityHarness) -> None:
+def test_an_operator_who_cannot_sign_in_does_not_count(harness: IdentityHarness) -> None:
     owner = harness.owner().user
     made = harness.store.add_user("keys@example.com", "operator", "free", b"k" * 32, harness.clock.now_ns())
     assert made is not None
@@ -148,7 +148,7 @@ def test_an_operator_who_cannot_come_in_does_not_count(harness: IdentityHarness)
     assert harness.user(owner).role == "member"
 
 
-def test_a_reset_link_of_the_operators_chooses_a_password_even_where_there_was_none(
+def test_an_operators_reset_link_works_for_an_account_without_password(
     harness: IdentityHarness,
 ) -> None:
     owner = harness.owner().user
@@ -165,13 +165,13 @@ def test_a_reset_link_of_the_operators_chooses_a_password_even_where_there_was_n
         harness.identity.reset_link(owner, made.id, HERE)
 
 
-def test_what_the_operators_own_keys_are_filed_under_is_nobody(harness: IdentityHarness) -> None:
+def test_the_owner_of_the_operators_keys_is_not_a_user(harness: IdentityHarness) -> None:
     harness.owner()
     harness.store.add_user("operator", "member", "free", b"o" * 32, harness.clock.now_ns())
     assert [user.email for user in harness.identity.users()] == [OWNER]
 
 
-# -- the own account
+# -- the user's own account
 
 
 def test_a_changed_password_ends_every_other_session_and_every_link(harness: IdentityHarness) -> None:
@@ -207,13 +207,13 @@ def test_sessions_are_listed_and_ended_one_by_one_or_all_others(harness: Identit
     assert not any(isinstance(other, SignedIn) and harness.in_force(other.token) for other in others)
 
 
-def test_nobody_ends_anothers_session(harness: IdentityHarness) -> None:
+def test_a_user_cannot_end_another_users_session(harness: IdentityHarness) -> None:
     owner, member = harness.owner(), harness.member()
     harness.identity.end_session(member.user, harness.session(owner).id, HERE)
     assert harness.in_force(owner.token)
 
 
-def test_a_person_reads_the_own_lines_alone_page_by_page(harness: IdentityHarness) -> None:
+def test_a_user_reads_only_own_audit_entries_page_by_page(harness: IdentityHarness) -> None:
     owner, member = harness.owner().user, harness.member().user
     for number in range(7):
         harness.identity.note(member, "key_created", HERE, prefix=f"outcry_{number}")
@@ -227,7 +227,7 @@ def test_a_person_reads_the_own_lines_alone_page_by_page(harness: IdentityHarnes
     assert member.id not in {line.user_id for line in harness.identity.audit(owner, None, 100)}
 
 
-def test_no_secret_is_ever_noted(harness: IdentityHarness) -> None:
+def test_the_audit_log_contains_no_secrets(harness: IdentityHarness) -> None:
     signed = harness.member()
     harness.identity.send_link(MEMBER, "browser", HERE)
     harness.identity.reset(
@@ -250,7 +250,7 @@ def test_no_secret_is_ever_noted(harness: IdentityHarness) -> None:
         (
             "Ⅻ" * 11,
             Fault.COMMON,
-        ),  # one sign that NFKC makes three letters of: XII thirty-three long, repeated
+        ),  # NFKC expands this character (XII) to three letters: thirty-three repetitions are too long
         ("twelve chars", None),
         ("x y z " * 43, Fault.LONG),
         ("slow green kettle drum " * 11 + "end", None),
@@ -267,10 +267,10 @@ def test_no_secret_is_ever_noted(harness: IdentityHarness) -> None:
         ("七転び八起き石の上にも三年", None),
     ],
 )
-def test_which_passwords_are_taken(password: str, fault: Fault | None) -> None:
-    """By hand: the address is annabel@example.com; twelve to 256 characters; nothing that is tried first."""
+def test_which_passwords_are_accepted(password: str, fault: Fault | None) -> None:
+    """Worked by hand: the address is annabel@example.com; 12 to 256 characters; common passwords are refused."""
     assert judge(password, "annabel@example.com") is fault
 
 
-def test_a_short_name_is_not_held_against_words_it_stands_in() -> None:
+def test_a_password_may_contain_a_short_name_within_a_word() -> None:
     assert judge("an evening in june", "an@example.com") is None

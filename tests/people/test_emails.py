@@ -26,7 +26,7 @@ from outcry.people.email_address import is_email, read_email, spellings
         "ann@example.com.",
         "ann@[127.0.0.1]",
         '"ann"@example.com',
-        "jörg@example.com",  # our mail is ASCII: nothing could reach it
+        "jörg@example.com",  # our emails use ASCII addresses only
         "ann@",
         "@example.com",
         "ann",
@@ -35,7 +35,7 @@ from outcry.people.email_address import is_email, read_email, spellings
         f"ann@{'a' * 64}.com",
     ],
 )
-def test_what_is_no_address(text: str) -> None:
+def test_invalid_addresses_are_refused(text: str) -> None:
     assert not is_email(text)
 
 
@@ -60,7 +60,7 @@ def test_an_address_is_stored_in_one_form(text: str, stored: str) -> None:
     assert read_email(stored) == stored
 
 
-def test_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_address_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         pytest.fail("the network was asked")
 
@@ -69,7 +69,7 @@ def test_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_email("ann@no-such-domain-7341.example")
 
 
-def test_somebody_is_looked_up_as_typed_and_as_stored() -> None:
+def test_a_user_is_looked_up_as_typed_and_as_stored() -> None:
     assert spellings(" ANN@Bücher.example ") == ("ann@bücher.example", "ann@xn--bcher-kva.example")
     assert spellings("Ann@example.com") == ("ann@example.com",)
-    assert spellings("<X@example.com>") == ("<x@example.com>",)  # of an account made under older rules
+    assert spellings("<X@example.com>") == ("<x@example.com>",)  # account created under older rules

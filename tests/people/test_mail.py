@@ -29,7 +29,9 @@ MAIL = Mail(
 
 
 class Taken:
-    """What an SMTP server took. `answer`: to the mail, `welcome`: to its recipient; `sources`: the mails' bytes."""
+    """Emails that an SMTP server accepted.
+
+    `answer`: reply to an email, `welcome`: reply to its recipient; `sources`: the emails as bytes."""
 
     def __init__(self) -> None:
         self.mails: list[Message] = []
@@ -55,12 +57,12 @@ class Taken:
 def _authenticate(_server: Any, _session: Any, _envelope: Any, _mechanism: str, given: Any) -> AuthResult:
     assert isinstance(given, LoginPassword)
     right = (given.login, given.password) == (USER.encode(), PASSWORD.encode())
-    return AuthResult(success=right, handled=False)  # a refusal is the server's to say
+    return AuthResult(success=right, handled=False)  # the scripted reply may refuse the recipient
 
 
 @contextmanager
 def server(taken: Taken, *, implicit: ssl.SSLContext | None = None, **options: Any) -> Iterator[int]:
-    with socket.socket() as free:  # aiosmtpd calls itself by the port it was given: none is not enough
+    with socket.socket() as free:  # aiosmtpd reports the port it was given, so port 0 does not work
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     controller = Controller(taken, hostname="127.0.0.1", port=port, ssl_context=implicit, **options)
@@ -70,7 +72,9 @@ def server(taken: Taken, *, implicit: ssl.SSLContext | None = None, **options: A
     finally:
         controller.stop()
         del controller
-        with warnings.catch_warnings():  # it ends under connections that it has not closed: no fault of ours
+        with (
+            warnings.catch_warnings()
+        ):  # connections may still be open when the server ends, which is no error
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
 
@@ -84,7 +88,7 @@ def mailer(url: str) -> SmtpMailer:
     return SmtpMailer(smtp_server(url), "Outcry <outcry@example.com>", HandClock())
 
 
-def test_a_mail_arrives_as_it_was_written() -> None:
+def test_an_email_arrives_unchanged() -> None:
     taken = Taken()
     with server(taken) as port:
         mailer(f"smtp://127.0.0.1:{port}").send(MAIL)
@@ -93,7 +97,7 @@ def test_a_mail_arrives_as_it_was_written() -> None:
         "ann@example.com", "Outcry <outcry@example.com>", "Größe & Ähnliches",
     )  # fmt: skip
     assert mail["Auto-Submitted"] == "auto-generated"
-    assert mail["Date"] == "Mon, 21 Sep 2026 14:13:20 +0000"  # the hand clock's
+    assert mail["Date"] == "Mon, 21 Sep 2026 14:13:20 +0000"  # the time of the hand clock
     assert mail["Message-ID"].endswith("@example.com>")
     assert mail.get_content().replace("\r\n", "\n") == MAIL.text  # type: ignore[attr-defined]
 
@@ -107,8 +111,10 @@ def test_user_and_password_are_given_over_starttls(made: Certificate) -> None:
     assert taken.encrypted == [True]
 
 
-def test_a_server_elsewhere_without_starttls_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`here` decides whether an open line will do; taken as elsewhere, this machine's server without TLS is refused."""
+def test_a_remote_server_without_starttls_receives_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`here` decides whether an unencrypted connection is allowed.
+
+    The server on this machine counts as remote here; without TLS it is refused."""
     monkeypatch.setattr(SmtpServer, "is_local", False)
     taken = Taken()
     with server(taken) as port, pytest.raises(MailFailed):
@@ -116,7 +122,7 @@ def test_a_server_elsewhere_without_starttls_gets_nothing(monkeypatch: pytest.Mo
     assert taken.mails == []
 
 
-def test_a_certificate_nobody_vouches_for_is_refused_elsewhere(
+def test_a_remote_server_with_an_untrusted_certificate_is_refused(
     made: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SmtpServer, "is_local", False)
@@ -129,7 +135,7 @@ def test_a_certificate_nobody_vouches_for_is_refused_elsewhere(
 
 
 def test_tls_from_the_first_byte(made: Certificate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(made.path))  # now somebody vouches for it
+    monkeypatch.setenv("SSL_CERT_FILE", str(made.path))  # the certificate authority is trusted now
     taken = Taken()
     with server(taken, implicit=made.server) as port:
         mailer(f"smtps://127.0.0.1:{port}").send(MAIL)
@@ -158,7 +164,7 @@ def test_a_refusal_names_the_server_and_no_secret(
     assert failed.value.__context__ is None
 
 
-def test_a_server_that_is_not_there_is_a_failure_not_a_crash() -> None:
+def test_an_unreachable_server_is_reported_as_a_failure() -> None:
     with pytest.raises(MailFailed, match=r"connection to 127\.0\.0\.1:1 failed"):
         mailer("smtp://127.0.0.1:1").send(MAIL)
 
@@ -179,7 +185,7 @@ def test_an_address_cannot_add_a_header(to: str) -> None:
         ("smtp://u%40x:p%3Aq@[::1]:2525", SmtpServer("::1", 2525, tls=False, user="u@x", password="p:q")),
     ],
 )
-def test_how_an_address_is_read(url: str, read: SmtpServer) -> None:
+def test_how_an_smtp_url_is_parsed(url: str, read: SmtpServer) -> None:
     assert smtp_server(url) == read
 
 
@@ -194,7 +200,7 @@ def test_how_an_address_is_read(url: str, read: SmtpServer) -> None:
         "smtp://u:hidden@h/x?y",
     ],
 )
-def test_what_is_no_smtp_address_is_refused_without_its_password(url: str) -> None:
+def test_the_error_of_an_invalid_smtp_url_omits_its_password(url: str) -> None:
     with pytest.raises(ValueError, match="invalid SMTP URL") as refused:
         smtp_server(url)
     assert "hidden" not in str(refused.value)

@@ -41,7 +41,7 @@ def harness(clock: HandClock, there: Provider) -> IdentityHarness:
 
 
 def come(harness: IdentityHarness, there: Provider, **begin: Any) -> OpenIdOutcome:
-    """Go to the provider and come back."""
+    """Sign in at the provider and return with its response."""
     address, ticket = harness.identity.begin_openid("/alerts?x=1", **begin)
     return harness.identity.finish_openid(ticket, there.authorize(address), begin.get("session"), HERE)
 
@@ -51,10 +51,10 @@ def signed(came: OpenIdOutcome) -> SignedIn:
     return came.came
 
 
-# -- who may come in
+# -- who may sign in
 
 
-def test_somebody_with_an_account_comes_in(harness: IdentityHarness, there: Provider) -> None:
+def test_a_user_with_an_account_signs_in(harness: IdentityHarness, there: Provider) -> None:
     user = harness.member().user
     came = come(harness, there)
     assert signed(came).user.id == user.id
@@ -64,7 +64,7 @@ def test_somebody_with_an_account_comes_in(harness: IdentityHarness, there: Prov
     assert harness.identity.openid_name() == "Example"
 
 
-def test_what_is_asked_names_us_and_nothing_secret(harness: IdentityHarness, there: Provider) -> None:
+def test_the_authorization_request_contains_no_secret(harness: IdentityHarness, there: Provider) -> None:
     harness.member()
     address, ticket = harness.identity.begin_openid("/")
     query = there.codes[there.authorize(address)["code"]]
@@ -93,14 +93,14 @@ def test_the_code_is_redeemed_with_our_secret_and_the_verifier(
     assert there.authorization[1] == ""
 
 
-def test_a_stranger_is_not_made_an_account(harness: IdentityHarness, there: Provider) -> None:
+def test_a_person_without_account_or_invitation_is_refused(harness: IdentityHarness, there: Provider) -> None:
     harness.owner()
     with refusal(Reason.NOT_INVITED):
         come(harness, there)
     assert [user.email for user in harness.store.users()] == [OWNER]
 
 
-def test_an_invitation_of_the_address_makes_the_account(harness: IdentityHarness, there: Provider) -> None:
+def test_an_invitation_of_the_address_creates_the_account(harness: IdentityHarness, there: Provider) -> None:
     harness.identity.invite(harness.owner().user, MEMBER, "operator", "pro", HERE)
     user = signed(come(harness, there)).user
     assert (user.email, user.role, user.tier, user.password_hash) == (MEMBER, "operator", "pro", None)
@@ -108,9 +108,7 @@ def test_an_invitation_of_the_address_makes_the_account(harness: IdentityHarness
     assert harness.events(user) == ["invitation_accepted", "sign_in"]
 
 
-def test_an_account_that_was_only_made_with_a_key_is_not_claimed_uninvited(
-    harness: IdentityHarness, there: Provider
-) -> None:
+def test_an_account_created_with_a_key_needs_an_invitation(harness: IdentityHarness, there: Provider) -> None:
     owner = harness.owner().user
     made = harness.store.add_user(MEMBER, "member", "free", b"k" * 32, harness.clock.now_ns())
     assert made is not None
@@ -123,10 +121,8 @@ def test_an_account_that_was_only_made_with_a_key_is_not_claimed_uninvited(
     assert signed(come(harness, there)).user.id == made.id
 
 
-def test_who_came_in_by_the_provider_comes_again_and_can_choose_a_password(
-    harness: IdentityHarness, there: Provider
-) -> None:
-    """It is a way in like others: no invitation is needed again, and links are mailed."""
+def test_a_provider_user_can_return_and_choose_a_password(harness: IdentityHarness, there: Provider) -> None:
+    """A provider sign-in counts as a way to sign in: no second invitation is needed, and links are emailed."""
     harness.identity.invite(harness.owner().user, MEMBER, "member", "free", HERE)
     user = signed(come(harness, there)).user
     assert signed(come(harness, there)).user.id == user.id
@@ -137,7 +133,7 @@ def test_who_came_in_by_the_provider_comes_again_and_can_choose_a_password(
     assert isinstance(harness.identity.reset(harness.post.link(MEMBER), PASSWORD, HERE), SignedIn)
 
 
-def test_one_known_there_is_recognised_by_another_address_too(
+def test_a_linked_user_is_recognised_after_an_address_change(
     harness: IdentityHarness, there: Provider
 ) -> None:
     user = harness.member().user
@@ -147,9 +143,7 @@ def test_one_known_there_is_recognised_by_another_address_too(
         assert signed(come(harness, there)).user.id == user.id
 
 
-def test_an_address_given_to_somebody_else_there_does_not_open_the_account(
-    harness: IdentityHarness, there: Provider
-) -> None:
+def test_a_reassigned_address_does_not_open_the_account(harness: IdentityHarness, there: Provider) -> None:
     user = harness.member().user
     come(harness, there)
     there.claims = {"sub": "the next who was given the address"}
@@ -157,11 +151,11 @@ def test_an_address_given_to_somebody_else_there_does_not_open_the_account(
         come(harness, there)
     assert harness.reports == [f"openid_subject_changed user_id={user.id}"]
     token = harness.identity.reset_link(None, user.id, HERE).partition("=")[2]
-    harness.identity.reset(token, PASSWORD, HERE)  # by whoever the operator gave the link to
+    harness.identity.reset(token, PASSWORD, HERE)  # by the person to whom the operator gave the link
     assert signed(come(harness, there)).user.id == user.id
 
 
-def test_who_is_known_by_another_provider_is_recognised_by_the_address(
+def test_a_user_of_another_provider_is_recognised_by_address(
     harness: IdentityHarness, there: Provider
 ) -> None:
     user = harness.member().user
@@ -170,7 +164,7 @@ def test_who_is_known_by_another_provider_is_recognised_by_the_address(
     assert harness.user(user).openid == f"{there.url} ann at the provider"
 
 
-def test_by_what_the_provider_knows_somebody_is_kept_after_the_second_factor_only(
+def test_the_subject_is_stored_only_after_the_second_factor(
     harness: IdentityHarness, there: Provider
 ) -> None:
     user = harness.member().user
@@ -185,16 +179,14 @@ def test_by_what_the_provider_knows_somebody_is_kept_after_the_second_factor_onl
 
 
 @pytest.mark.parametrize("subject", ["", "x" * 256, "two\nlines", 7])
-def test_a_subject_that_is_none_is_refused(
-    harness: IdentityHarness, there: Provider, subject: object
-) -> None:
+def test_an_invalid_subject_is_refused(harness: IdentityHarness, there: Provider, subject: object) -> None:
     harness.member()
     there.claims = {"sub": subject}
     with refusal(Reason.SIGN_IN_SERVICE):
         come(harness, there)
 
 
-def test_the_link_of_an_invitation_makes_the_account_unless_it_names_another(
+def test_an_invitation_link_creates_the_account_unless_it_names_another(
     harness: IdentityHarness, there: Provider
 ) -> None:
     owner = harness.owner().user
@@ -205,7 +197,9 @@ def test_the_link_of_an_invitation_makes_the_account_unless_it_names_another(
     assert signed(come(harness, there, invitation=anybodys)).user.email == MEMBER
 
 
-def test_a_second_factor_turned_on_here_is_wanted_still(harness: IdentityHarness, there: Provider) -> None:
+def test_a_provider_sign_in_still_requires_the_second_factor(
+    harness: IdentityHarness, there: Provider
+) -> None:
     harness.store.set_totp(harness.member().user.id, b"sealed")
     assert isinstance(come(harness, there).came, SecondFactorRequired)
 
@@ -219,7 +213,7 @@ def test_one_disabled_stays_outside(harness: IdentityHarness, there: Provider) -
 @pytest.mark.parametrize(
     "claims", [{"email_verified": False}, {"email_verified": None}, {"email_verified": "yes"}]
 )
-def test_an_address_not_verified_is_no_address(
+def test_an_unverified_address_is_ignored(
     harness: IdentityHarness, there: Provider, claims: dict[str, Any]
 ) -> None:
     harness.member()
@@ -228,7 +222,7 @@ def test_an_address_not_verified_is_no_address(
         come(harness, there)
 
 
-def test_an_address_the_token_leaves_out_is_asked_for(harness: IdentityHarness, there: Provider) -> None:
+def test_an_address_missing_in_the_token_is_requested(harness: IdentityHarness, there: Provider) -> None:
     harness.member()
     there.claims = {"email": None, "email_verified": None}
     there.userinfo = {"sub": "ann at the provider", "email": MEMBER, "email_verified": True}
@@ -238,7 +232,7 @@ def test_an_address_the_token_leaves_out_is_asked_for(harness: IdentityHarness, 
         come(harness, there)
 
 
-# -- what is wrong with a token
+# -- invalid tokens
 
 
 @pytest.mark.parametrize(
@@ -247,7 +241,7 @@ def test_an_address_the_token_leaves_out_is_asked_for(harness: IdentityHarness, 
         {"iss": "https://elsewhere.example.com"},
         {"aud": "another client"},
         {"aud": ["another client"]},
-        {"aud": [CLIENT, "another client"]},  # for several, and none of them named as the one it was made for
+        {"aud": [CLIENT, "another client"]},  # several audiences, and no authorized party names us
         {"azp": "another client"},
         {"nonce": "another question's"},
         {"nonce": None},
@@ -283,8 +277,8 @@ def test_a_refused_token_is_reported_with_the_claim_that_is_wrong(
     ]
 
 
-def test_a_nonce_among_others_is_none(harness: IdentityHarness, there: Provider) -> None:
-    """A list is not a nonce, although it contains the right one."""
+def test_a_list_of_nonces_is_refused(harness: IdentityHarness, there: Provider) -> None:
+    """A list is not a valid nonce, even if it contains the right one."""
     harness.member()
     honest = there.signed
     there.signed = lambda claims: honest(claims | {"nonce": [claims["nonce"]]})  # type: ignore[method-assign]
@@ -336,17 +330,19 @@ def test_new_keys_are_fetched_when_they_are_first_met(harness: IdentityHarness, 
     assert there.asked.count("/keys") == 2
 
 
-def test_what_it_says_of_itself_is_asked_once_an_hour(harness: IdentityHarness, there: Provider) -> None:
+def test_the_discovery_document_is_fetched_once_an_hour(harness: IdentityHarness, there: Provider) -> None:
     harness.member()
     for _ in range(3):
         come(harness, there)
     assert there.asked.count("/.well-known/openid-configuration") == 1
 
 
-# -- the way there and back
+# -- redirects to the provider and back
 
 
-def test_what_comes_back_belongs_to_the_browser_that_went(harness: IdentityHarness, there: Provider) -> None:
+def test_a_response_is_valid_only_in_the_browser_that_began(
+    harness: IdentityHarness, there: Provider
+) -> None:
     harness.member()
     address, ticket = harness.identity.begin_openid("/")
     given = there.authorize(address)
@@ -359,11 +355,12 @@ def test_what_comes_back_belongs_to_the_browser_that_went(harness: IdentityHarne
         harness.identity.finish_openid(ticket, given, None, HERE)
 
 
-def test_what_any_page_can_have_a_browser_ask_is_not_counted_as_a_try(
+def test_requests_without_a_ticket_do_not_count_as_attempts(
     harness: IdentityHarness, there: Provider
 ) -> None:
-    """Pictures of another site that lead here would otherwise use up the tries of whoever looks at it; they bring no
-    ticket, for a cookie of ours does not go with them."""
+    """An image on another site could otherwise use up the attempts of everyone who views that site.
+
+    Such requests carry no ticket, because browsers do not send our cookie with them."""
     harness.member()
     for _ in range(30):
         harness.identity.begin_openid("/")
@@ -377,7 +374,7 @@ def test_what_any_page_can_have_a_browser_ask_is_not_counted_as_a_try(
             harness.identity.finish_openid(ticket, there.authorize(address), None, elsewhere)
 
 
-def test_a_code_counts_once(harness: IdentityHarness, there: Provider) -> None:
+def test_a_code_works_once(harness: IdentityHarness, there: Provider) -> None:
     harness.member()
     address, ticket = harness.identity.begin_openid("/")
     given = there.authorize(address)
@@ -386,7 +383,7 @@ def test_a_code_counts_once(harness: IdentityHarness, there: Provider) -> None:
         harness.identity.finish_openid(ticket, given, None, HERE)
 
 
-def test_somebody_who_declines_is_told_so(harness: IdentityHarness, there: Provider) -> None:
+def test_declining_at_the_provider_is_reported(harness: IdentityHarness, there: Provider) -> None:
     address, ticket = harness.identity.begin_openid("/")
     state = there.authorize(address)["state"]
     for query in ({"error": "access_denied"}, {"code": ""}, {"code": "x" * 5000}):
@@ -395,17 +392,17 @@ def test_somebody_who_declines_is_told_so(harness: IdentityHarness, there: Provi
     assert there.forms == []
 
 
-def test_without_a_provider_there_is_no_such_way() -> None:
+def test_without_a_provider_sign_in_by_it_is_unavailable() -> None:
     harness = IdentityHarness()
     assert harness.identity.openid_name() == ""
     with refusal(Reason.SIGN_IN_SERVICE):
         harness.identity.begin_openid("/")
 
 
-# -- proving anew
+# -- confirming identity
 
 
-def test_proving_anew_asks_for_it_there_and_rotates_the_token(
+def test_confirming_identity_signs_in_again_and_rotates_the_token(
     harness: IdentityHarness, there: Provider
 ) -> None:
     member = harness.member()
@@ -418,10 +415,10 @@ def test_proving_anew_asks_for_it_there_and_rotates_the_token(
     assert harness.browser_sessions.is_recently_confirmed(session, harness.clock.now_ns())
 
 
-def test_with_a_second_factor_the_provider_alone_proves_nothing_anew(
+def test_with_a_second_factor_the_provider_alone_confirms_nothing(
     harness: IdentityHarness, there: Provider
 ) -> None:
-    """Also where it was turned on while its user was there."""
+    """This also applies if the second factor was enabled while the user was at the provider."""
     member = harness.member()
     session = harness.session(member)
     address, ticket = harness.identity.begin_openid("/", session=session)
@@ -435,7 +432,7 @@ def test_with_a_second_factor_the_provider_alone_proves_nothing_anew(
 
 
 @pytest.mark.parametrize("seconds", [None, -61, -86_400])
-def test_a_proof_of_earlier_proves_nothing_anew(
+def test_an_earlier_sign_in_confirms_nothing(
     harness: IdentityHarness, there: Provider, seconds: int | None
 ) -> None:
     session = harness.session(harness.member())
@@ -444,10 +441,12 @@ def test_a_proof_of_earlier_proves_nothing_anew(
         come(harness, there, session=session)
 
 
-def test_only_the_very_user_proves_it_in_the_very_session(harness: IdentityHarness, there: Provider) -> None:
+def test_only_the_same_user_in_the_same_session_can_confirm(
+    harness: IdentityHarness, there: Provider
+) -> None:
     owner, member = harness.session(harness.owner()), harness.session(harness.member())
     with refusal(Reason.SIGN_IN_SERVICE):
-        come(harness, there, session=owner)  # Ann at the provider, the owner here
+        come(harness, there, session=owner)  # Ann at the provider, the owner in this session
     address, ticket = harness.identity.begin_openid("/", session=member)
     with refusal(Reason.LINK):
         harness.identity.finish_openid(ticket, there.authorize(address), owner, HERE)
@@ -456,7 +455,7 @@ def test_only_the_very_user_proves_it_in_the_very_session(harness: IdentityHarne
         come(harness, there, session=member)
 
 
-# -- a provider that does not do as it should
+# -- a provider that violates the protocol
 
 
 @pytest.mark.parametrize(
@@ -464,7 +463,7 @@ def test_only_the_very_user_proves_it_in_the_very_session(harness: IdentityHarne
     [b"", b"null", b"[]", b"not json", b"{" * 50_000, b'{"a":"' + b"x" * LONGEST_ANSWER + b'"}', b"\xff"],
 )
 @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/token", "/keys"])
-def test_an_answer_that_is_none_is_refused(
+def test_an_invalid_response_is_refused(
     harness: IdentityHarness, there: Provider, path: str, raw: bytes
 ) -> None:
     harness.member()
@@ -477,7 +476,7 @@ def test_an_answer_that_is_none_is_refused(
     "about",
     [
         {"issuer": "https://elsewhere.example.com"},
-        {"token_endpoint": "http://elsewhere.example.com/token"},  # an open line
+        {"token_endpoint": "http://elsewhere.example.com/token"},  # an unencrypted URL
         {"token_endpoint": "file:///etc/passwd"},
         {"token_endpoint": "http://[::1"},
         {"token_endpoint": 7},
@@ -486,7 +485,7 @@ def test_an_answer_that_is_none_is_refused(
         {"id_token_signing_alg_values_supported": ["HS256"]},
     ],
 )
-def test_a_discovery_that_leads_astray_is_refused(
+def test_an_invalid_discovery_document_is_refused(
     harness: IdentityHarness, there: Provider, about: dict[str, Any]
 ) -> None:
     harness.member()
@@ -496,7 +495,7 @@ def test_a_discovery_that_leads_astray_is_refused(
 
 
 @pytest.mark.parametrize("keys", [{}, {"keys": []}, {"keys": [{"kty": "RSA"}]}, {"keys": [7]}, {"keys": "x"}])
-def test_keys_that_are_none_are_refused(harness: IdentityHarness, there: Provider, keys: object) -> None:
+def test_invalid_keys_are_refused(harness: IdentityHarness, there: Provider, keys: object) -> None:
     harness.member()
     there.raw["/keys"] = json.dumps(keys).encode()
     with refusal(Reason.SIGN_IN_SERVICE):
@@ -504,7 +503,7 @@ def test_keys_that_are_none_are_refused(harness: IdentityHarness, there: Provide
 
 
 @pytest.mark.parametrize("token", ["", "a", "a.b.c", "....", 7, None, "ü.ü.ü", "e30.e30.e30"])
-def test_a_token_that_is_none_is_refused(harness: IdentityHarness, there: Provider, token: object) -> None:
+def test_a_malformed_token_is_refused(harness: IdentityHarness, there: Provider, token: object) -> None:
     harness.member()
     there.raw["/token"] = json.dumps({"id_token": token}).encode()
     with refusal(Reason.SIGN_IN_SERVICE):
@@ -526,7 +525,7 @@ def test_a_redirect_is_not_followed(harness: IdentityHarness, there: Provider) -
     assert "/elsewhere" not in there.asked
 
 
-def test_a_provider_that_is_not_there_is_reported_without_a_secret(
+def test_an_unreachable_provider_is_reported_without_a_secret(
     harness: IdentityHarness, there: Provider
 ) -> None:
     away = WebOpenIdProvider("Example", "http://127.0.0.1:1", CLIENT, SECRET, harness.clock)
@@ -540,7 +539,7 @@ def test_a_provider_that_is_not_there_is_reported_without_a_secret(
     assert SECRET not in repr(harness.reports)
 
 
-def test_a_provider_that_is_away_is_not_tried_again_for_half_a_minute(
+def test_an_unreachable_provider_is_retried_after_half_a_minute(
     harness: IdentityHarness, there: Provider, clock: HandClock
 ) -> None:
     harness.member()

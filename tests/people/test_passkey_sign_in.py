@@ -49,7 +49,7 @@ def test_a_passkey_signs_in_without_an_address(harness: IdentityHarness) -> None
     assert harness.events(user)[-2:] == ["passkey_added", "sign_in"]
 
 
-def test_the_browser_is_asked_for_a_discoverable_one_with_its_user_verified(harness: IdentityHarness) -> None:
+def test_a_discoverable_passkey_with_user_verification_is_requested(harness: IdentityHarness) -> None:
     user = harness.member().user
     device = add(harness, user)
     making = json.loads(harness.identity.new_passkey_options(user, HOST)[0])
@@ -59,7 +59,7 @@ def test_the_browser_is_asked_for_a_discoverable_one_with_its_user_verified(harn
     assert len(making["excludeCredentials"]) == 1
     asking = json.loads(harness.identity.passkey_options(HOST)[0])
     assert asking["userVerification"] == "required"
-    assert asking.get("allowCredentials", []) == []  # or it would tell who has one
+    assert asking.get("allowCredentials", []) == []  # a list would reveal which users have a passkey
     assert device.user_handle == user.handle
 
 
@@ -81,13 +81,15 @@ def test_a_passkey_is_both_factors(harness: IdentityHarness) -> None:
         {"crossOrigin": True},
         {"crossOrigin": "true"},
         {"topOrigin": "https://frames.example"},
-        {"flags": PRESENT},  # the user was there, but nobody looked who
+        {"flags": PRESENT},  # the user was present but not verified
         {"flags": VERIFIED},
         {"handle": b"somebody else"},
         {"spoil": True},
     ],
 )
-def test_an_answer_wrong_in_one_thing_is_refused(harness: IdentityHarness, changed: dict[str, Any]) -> None:
+def test_a_response_with_one_invalid_part_is_refused(
+    harness: IdentityHarness, changed: dict[str, Any]
+) -> None:
     user = harness.member().user
     device = add(harness, user)
     with refusal(Reason.PASSKEY):
@@ -106,7 +108,7 @@ def test_an_answer_wrong_in_one_thing_is_refused(harness: IdentityHarness, chang
         {"flags": PRESENT},
     ],
 )
-def test_nothing_wrong_is_kept_as_a_passkey(harness: IdentityHarness, changed: dict[str, Any]) -> None:
+def test_an_invalid_passkey_is_not_stored(harness: IdentityHarness, changed: dict[str, Any]) -> None:
     user = harness.member().user
     options, ticket = harness.identity.new_passkey_options(user, HOST)
     with refusal(Reason.PASSKEY):
@@ -116,7 +118,7 @@ def test_nothing_wrong_is_kept_as_a_passkey(harness: IdentityHarness, changed: d
     assert harness.identity.passkeys(user) == []
 
 
-def test_a_browser_that_does_not_name_frames_signs_in(harness: IdentityHarness) -> None:
+def test_a_browser_that_omits_cross_origin_signs_in(harness: IdentityHarness) -> None:
     """Level 1 of the standard makes `crossOrigin` optional."""
 
     class Older(Authenticator):
@@ -129,7 +131,7 @@ def test_a_browser_that_does_not_name_frames_signs_in(harness: IdentityHarness) 
     assert isinstance(sign_in(harness, device), SignedIn)
 
 
-def test_an_answer_counts_once(harness: IdentityHarness) -> None:
+def test_a_response_works_once(harness: IdentityHarness) -> None:
     device = add(harness, harness.member().user, Authenticator(SITE, counts=False))
     options, ticket = harness.identity.passkey_options(HOST)
     answer = device.get(options)
@@ -138,7 +140,7 @@ def test_an_answer_counts_once(harness: IdentityHarness) -> None:
         harness.identity.passkey_sign_in(ticket, answer, HOST, SITE, HERE)
 
 
-def test_a_challenge_holds_five_minutes_and_for_what_it_was_made(harness: IdentityHarness) -> None:
+def test_a_challenge_is_valid_for_five_minutes_and_one_purpose(harness: IdentityHarness) -> None:
     user = harness.member().user
     device = add(harness, user)
     options, ticket = harness.identity.passkey_options(HOST)
@@ -150,14 +152,14 @@ def test_a_challenge_holds_five_minutes_and_for_what_it_was_made(harness: Identi
         harness.identity.passkey_sign_in(other, device.get(options), HOST, SITE, HERE)
 
 
-def test_asking_for_a_challenge_leaves_nothing_behind(harness: IdentityHarness) -> None:
+def test_requesting_a_challenge_stores_nothing(harness: IdentityHarness) -> None:
     for _ in range(100):
         harness.identity.passkey_options(HOST)
     assert harness.store._tokens == {}
 
 
 @pytest.mark.parametrize("steps_back", [1, 3])
-def test_a_counter_that_does_not_move_on_is_refused_and_noted(
+def test_a_counter_that_does_not_increase_is_refused_and_logged(
     harness: IdentityHarness, steps_back: int
 ) -> None:
     user = harness.member().user
@@ -171,7 +173,7 @@ def test_a_counter_that_does_not_move_on_is_refused_and_noted(
     assert harness.store.lines[-1].details == {"label": "Phone"}
 
 
-def test_a_passkey_that_never_counts_is_no_copy(harness: IdentityHarness) -> None:
+def test_a_passkey_without_a_counter_is_accepted(harness: IdentityHarness) -> None:
     device = add(harness, harness.member().user, Authenticator(SITE, counts=False))
     assert sign_in(harness, device).token != sign_in(harness, device).token
 
@@ -184,7 +186,7 @@ def test_one_disabled_stays_outside(harness: IdentityHarness) -> None:
         sign_in(harness, device)
 
 
-def test_a_passkey_confirms_its_own_user_alone(harness: IdentityHarness) -> None:
+def test_a_passkey_confirms_only_its_own_user(harness: IdentityHarness) -> None:
     owner, member = harness.owner(), harness.member()
     device = add(harness, member.user)
     harness.clock.pass_s(601)
@@ -206,9 +208,9 @@ def test_a_passkey_belongs_to_one_account_and_is_added_by_it(harness: IdentityHa
     owner, member = harness.owner().user, harness.member().user
     device = add(harness, member)
     options, ticket = harness.identity.new_passkey_options(member, HOST)
-    with refusal(Reason.PASSKEY):  # somebody else's ticket
+    with refusal(Reason.PASSKEY):  # another user's ticket
         harness.identity.add_passkey(owner, ticket, device.create(options), "x", HOST, SITE, HERE)
-    with refusal(Reason.PASSKEY):  # known already
+    with refusal(Reason.PASSKEY):  # already registered
         add(harness, owner, device)
 
 
@@ -226,7 +228,7 @@ def test_the_last_way_in_cannot_be_removed(harness: IdentityHarness) -> None:
     assert harness.identity.passkeys(user) == []
 
 
-def test_nobody_removes_anothers_passkey(harness: IdentityHarness) -> None:
+def test_a_user_cannot_remove_another_users_passkey(harness: IdentityHarness) -> None:
     owner, member = harness.owner().user, harness.member().user
     add(harness, member)
     (row,) = harness.identity.passkeys(member)
@@ -234,7 +236,7 @@ def test_nobody_removes_anothers_passkey(harness: IdentityHarness) -> None:
     assert len(harness.identity.passkeys(member)) == 1
 
 
-def test_a_removed_passkey_signs_nobody_in(harness: IdentityHarness) -> None:
+def test_a_removed_passkey_cannot_sign_in(harness: IdentityHarness) -> None:
     user = harness.member().user
     device = add(harness, user)
     harness.identity.remove_passkey(user, harness.identity.passkeys(user)[0].id, HERE)
@@ -242,7 +244,7 @@ def test_a_removed_passkey_signs_nobody_in(harness: IdentityHarness) -> None:
         sign_in(harness, device)
 
 
-def test_twenty_passkeys_are_enough_and_labels_are_made_printable(harness: IdentityHarness) -> None:
+def test_twenty_passkeys_are_the_maximum_and_labels_are_made_printable(harness: IdentityHarness) -> None:
     user = harness.member().user
     add(harness, user, label="  a\x00b\ncäöü" + "x" * 100)
     for _ in range(19):
@@ -268,13 +270,13 @@ PIECES = st.text(alphabet="AQBnow_-=! \x00ü", max_size=60)
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
-def test_whatever_a_browser_sends_is_taken_or_refused_never_broken(
+def test_any_response_is_accepted_or_refused_without_a_crash(
     harness: IdentityHarness, data: st.DataObject
 ) -> None:
-    """Arbitrary JSON, answers with one part swapped for something else, and ones with bytes cut or changed inside."""
+    """Random JSON, responses with one part replaced, and responses with bytes cut or changed."""
     user = harness.store.user_named(MEMBER) or harness.member().user
     device = Authenticator(SITE)
-    harness.store._passkeys.clear()  # or after twenty that were taken the rest would not be looked at
+    harness.store._passkeys.clear()  # accepted passkeys are removed, or the limit of twenty would end the test
     add(harness, user, device)
     harness.clock.pass_s(60)
     options, ticket = harness.identity.passkey_options(HOST)
@@ -292,7 +294,7 @@ def test_whatever_a_browser_sends_is_taken_or_refused_never_broken(
 
 
 def _damaged(part: object) -> st.SearchStrategy[str]:
-    """The bytes of a part with one of them changed, or the end cut off."""
+    """Return the bytes of a part with one byte changed or the end cut off."""
     whole = unb64(part) if isinstance(part, str) and len(part) % 4 != 1 else b"nothing"
 
     def damage(place: int, value: int, keep: int) -> str:

@@ -15,12 +15,14 @@ def harness() -> IdentityHarness:
 
 
 def code_of(harness: IdentityHarness, secret: str, *, steps: int = 0) -> str:
-    """The code an authenticator shows now, or some steps of 30 seconds away."""
+    """Return the authenticator's code for now, or for a number of 30-second steps from now."""
     return TOTP(secret).generate_otp(harness.clock.at_ns // 10**9 // 30 + steps)
 
 
 def turned_on(harness: IdentityHarness) -> tuple[SignedIn, str, list[str]]:
-    """A member with a second factor, the shared secret, and the recovery codes; its first code has passed."""
+    """Return a member with a second factor, its secret and its recovery codes.
+
+    The first code has been accepted."""
     signed = harness.member()
     secret, _ = harness.identity.begin_totp(signed.user)
     codes = harness.identity.finish_totp(signed.user, secret, code_of(harness, secret), HERE)
@@ -34,7 +36,7 @@ def half_way(harness: IdentityHarness) -> str:
     return came.ticket
 
 
-def test_nothing_is_kept_until_a_code_proves_the_secret(harness: IdentityHarness) -> None:
+def test_the_secret_is_stored_only_after_a_valid_code(harness: IdentityHarness) -> None:
     user = harness.member().user
     secret, address = harness.identity.begin_totp(user)
     assert len(secret) == 32
@@ -54,20 +56,20 @@ def test_nothing_is_kept_until_a_code_proves_the_secret(harness: IdentityHarness
 
 
 @pytest.mark.parametrize("secret", ["", "A" * 31, "A" * 33, "1" * 32, "ü" * 32, "A" * 100_000])
-def test_a_secret_not_made_here_is_refused(harness: IdentityHarness, secret: str) -> None:
+def test_a_malformed_secret_is_refused(harness: IdentityHarness, secret: str) -> None:
     user = harness.member().user
     with refusal(Reason.CODE):
         harness.identity.finish_totp(user, secret, "123456", HERE)
     assert harness.identity.totp_address(user, secret) == ""
 
 
-def test_the_secret_is_kept_sealed_to_its_user(harness: IdentityHarness) -> None:
+def test_the_secret_is_encrypted_for_its_user(harness: IdentityHarness) -> None:
     signed, secret, _ = turned_on(harness)
     stored = harness.user(signed).totp_sealed
     assert stored is not None
     assert secret.encode() not in stored
     other = harness.member("ben@example.com").user
-    harness.store.set_totp(other.id, stored)  # a cell copied in the database
+    harness.store.set_totp(other.id, stored)  # a value copied to another user's row
     came = harness.identity.sign_in("ben@example.com", PASSWORD, HERE)
     assert isinstance(came, SecondFactorRequired)
     with refusal(Reason.CODE):
@@ -103,7 +105,7 @@ def test_each_code_works_once_and_none_before_it_any_more(harness: IdentityHarne
     for used in (code, before):
         with refusal(Reason.CODE, "code"):
             harness.identity.second_factor(half_way(harness), used, HERE)
-    with refusal(Reason.CODE, "code"):  # nor does it confirm
+    with refusal(Reason.CODE, "code"):  # nor does it confirm identity
         harness.identity.confirm(harness.session(signed), PASSWORD, code, HERE)
 
 
@@ -116,7 +118,7 @@ def test_the_code_that_turned_it_on_does_not_sign_in(harness: IdentityHarness) -
         harness.identity.second_factor(half_way(harness), code, HERE)
 
 
-def test_a_recovery_code_stands_for_the_authenticator_once(harness: IdentityHarness) -> None:
+def test_a_recovery_code_replaces_the_authenticator_once(harness: IdentityHarness) -> None:
     signed, _, codes = turned_on(harness)
     assert len(set(codes)) == 10
     assert all(len(code) == 11 and code[5] == "-" for code in codes)
@@ -127,7 +129,7 @@ def test_a_recovery_code_stands_for_the_authenticator_once(harness: IdentityHarn
         harness.identity.second_factor(half_way(harness), codes[0], HERE)
 
 
-def test_recovery_codes_are_their_users_alone_and_kept_as_digests(harness: IdentityHarness) -> None:
+def test_recovery_codes_work_only_for_their_user_and_are_stored_as_digests(harness: IdentityHarness) -> None:
     _, _, codes = turned_on(harness)
     other = harness.member("ben@example.com").user
     secret, _ = harness.identity.begin_totp(other)
@@ -140,7 +142,7 @@ def test_recovery_codes_are_their_users_alone_and_kept_as_digests(harness: Ident
     assert codes[1].replace("-", "").encode() not in stored
 
 
-def test_new_recovery_codes_stand_in_the_place_of_the_old(harness: IdentityHarness) -> None:
+def test_new_recovery_codes_replace_the_old_ones(harness: IdentityHarness) -> None:
     signed, _, old = turned_on(harness)
     new = harness.identity.new_recovery_codes(signed.user, HERE)
     assert not set(new) & set(old)
@@ -149,13 +151,13 @@ def test_new_recovery_codes_stand_in_the_place_of_the_old(harness: IdentityHarne
     assert harness.identity.second_factor(half_way(harness), new[0], HERE)
 
 
-def test_recovery_codes_need_something_to_stand_for(harness: IdentityHarness) -> None:
+def test_recovery_codes_require_a_second_factor(harness: IdentityHarness) -> None:
     user = harness.member().user
     with refusal(Reason.CODE):
         harness.identity.new_recovery_codes(user, HERE)
 
 
-def test_turned_off_nothing_is_left_of_it(harness: IdentityHarness) -> None:
+def test_disabling_the_second_factor_deletes_its_data(harness: IdentityHarness) -> None:
     signed, _, codes = turned_on(harness)
     harness.identity.stop_totp(signed.user, HERE)
     assert isinstance(harness.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
@@ -165,7 +167,7 @@ def test_turned_off_nothing_is_left_of_it(harness: IdentityHarness) -> None:
     )
 
 
-def test_the_ticket_holds_five_minutes_and_only_as_it_was_given(harness: IdentityHarness) -> None:
+def test_the_ticket_is_valid_for_five_minutes_and_only_unaltered(harness: IdentityHarness) -> None:
     _, secret, _ = turned_on(harness)
     ticket = half_way(harness)
     harness.clock.pass_s(299)
@@ -193,7 +195,7 @@ def test_one_disabled_meanwhile_stays_outside(harness: IdentityHarness) -> None:
         harness.identity.second_factor(ticket, code_of(harness, secret), HERE)
 
 
-def test_five_codes_a_minute_for_an_account_wherever_from(harness: IdentityHarness) -> None:
+def test_an_account_may_try_five_codes_a_minute_from_any_client(harness: IdentityHarness) -> None:
     signed, secret, _ = turned_on(harness)
     ticket = half_way(harness)
     for number in range(5):
@@ -204,7 +206,7 @@ def test_five_codes_a_minute_for_an_account_wherever_from(harness: IdentityHarne
     assert harness.events(signed).count("sign_in_failed") == 5
 
 
-def test_confirming_wants_the_code_too_and_wastes_none_on_a_wrong_password(harness: IdentityHarness) -> None:
+def test_confirming_requires_the_code_and_a_wrong_password_spends_none(harness: IdentityHarness) -> None:
     signed, secret, _ = turned_on(harness)
     session = harness.session(signed)
     with refusal(Reason.CODE, "code"):
@@ -215,10 +217,10 @@ def test_confirming_wants_the_code_too_and_wastes_none_on_a_wrong_password(harne
     assert harness.in_force(harness.identity.confirm(session, PASSWORD, code, HERE))
 
 
-def test_fifty_wrong_codes_a_day_are_enough_but_a_recovery_code_goes_on_being_taken(
+def test_after_fifty_wrong_codes_a_day_only_recovery_codes_work(
     harness: IdentityHarness,
 ) -> None:
-    """Three of a million codes hold at any time: at fifty a day one is met in 6667 days."""
+    """Three of a million codes are valid at any time. At fifty guesses a day, one succeeds in 6667 days on average."""
     _, secret, codes = turned_on(harness)
     for number in range(50):
         harness.clock.pass_s(15)
@@ -232,8 +234,8 @@ def test_fifty_wrong_codes_a_day_are_enough_but_a_recovery_code_goes_on_being_ta
     assert harness.identity.second_factor(half_way(harness), code_of(harness, secret), HERE)
 
 
-def test_wrong_passwords_between_do_not_hide_wrong_codes(harness: IdentityHarness) -> None:
-    """Whoever has the password could otherwise push the failures out of sight, and guess for ever."""
+def test_wrong_passwords_in_between_do_not_hide_wrong_codes(harness: IdentityHarness) -> None:
+    """Otherwise someone with the password could hide the failed codes and guess without limit."""
     _, secret, _ = turned_on(harness)
     for number in range(50):
         ticket = half_way(harness)

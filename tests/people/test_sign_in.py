@@ -28,10 +28,10 @@ def harness() -> IdentityHarness:
     return IdentityHarness(costly=True)
 
 
-# -- first run
+# -- first setup
 
 
-def test_set_up_makes_the_first_operator_and_signs_in(harness: IdentityHarness) -> None:
+def test_setup_creates_the_first_operator_and_signs_in(harness: IdentityHarness) -> None:
     assert harness.identity.first_run.is_pending()
     signed = harness.identity.set_up(
         harness.identity.first_run.new_token(), " Owner@Example.com ", PASSWORD, HERE
@@ -52,7 +52,7 @@ def test_set_up_needs_the_newest_token_within_a_day(harness: IdentityHarness) ->
         harness.identity.set_up(token, OWNER, PASSWORD, HERE)
 
 
-def test_what_is_wrong_with_address_or_password_does_not_spend_the_token(harness: IdentityHarness) -> None:
+def test_an_invalid_address_or_password_does_not_spend_the_token(harness: IdentityHarness) -> None:
     token = harness.identity.first_run.new_token()
     with refusal(Reason.EMAIL_FORM, "email"):
         harness.identity.set_up(token, "owner", PASSWORD, HERE)
@@ -86,7 +86,7 @@ def test_set_up_is_over_once_there_is_an_operator(harness: IdentityHarness) -> N
         harness.identity.set_up(harness.identity.first_run.new_token(), "other@example.com", PASSWORD, HERE)
 
 
-def test_set_up_claims_an_account_made_with_a_key_but_none_in_use(harness: IdentityHarness) -> None:
+def test_set_up_claims_an_account_created_with_a_key_but_none_in_use(harness: IdentityHarness) -> None:
     made = harness.store.add_user(OWNER, "member", "pro", b"h" * 32, harness.clock.now_ns())
     signed = harness.owner()
     assert made is not None
@@ -114,7 +114,7 @@ def test_sign_in_by_password(harness: IdentityHarness) -> None:
     assert harness.events(user)[-1] == "sign_in"
 
 
-def test_every_sign_in_has_a_token_of_its_own_kept_as_a_digest(harness: IdentityHarness) -> None:
+def test_every_sign_in_has_its_own_token_stored_as_a_digest(harness: IdentityHarness) -> None:
     first = harness.member()
     second = harness.identity.sign_in(MEMBER, PASSWORD, HERE)
     assert isinstance(second, SignedIn)
@@ -124,7 +124,7 @@ def test_every_sign_in_has_a_token_of_its_own_kept_as_a_digest(harness: Identity
     assert second.token.encode() not in stored
 
 
-def test_a_wrong_password_and_an_unknown_address_are_told_alike(harness: IdentityHarness) -> None:
+def test_a_wrong_password_and_an_unknown_address_get_the_same_error(harness: IdentityHarness) -> None:
     user = harness.member().user
     for email, password in ((MEMBER, OTHER_PASSWORD), ("nobody@example.com", PASSWORD), (MEMBER, "")):
         with refusal(Reason.WRONG, ""):
@@ -133,8 +133,8 @@ def test_a_wrong_password_and_an_unknown_address_are_told_alike(harness: Identit
     assert {line.user_id for line in harness.store.lines if line.event == "sign_in_failed"} == {user.id}
 
 
-def test_an_unknown_address_and_one_without_password_cost_a_hash_too(harness: IdentityHarness) -> None:
-    """The dearest part is counted, not timed: what the hasher is asked to verify costs what today's hashes cost."""
+def test_an_unknown_address_or_missing_password_costs_a_hash_too(harness: IdentityHarness) -> None:
+    """Counted, not timed: the hasher verifies a hash that costs as much as a current one."""
     harness.member()
     harness.store.add_user("keys@example.com", "member", "free", b"k" * 32, harness.clock.now_ns())
     asked = list[tuple[int, int, int]]()
@@ -153,7 +153,7 @@ def test_an_unknown_address_and_one_without_password_cost_a_hash_too(harness: Id
     assert asked == [(64 * 1024, 3, 1)] * 3
 
 
-def test_what_is_noted_of_a_failure_is_noted_afterwards() -> None:
+def test_a_failure_is_logged_after_the_response() -> None:
     harness = IdentityHarness()
     user = harness.member().user
     harness.held = []
@@ -164,7 +164,7 @@ def test_what_is_noted_of_a_failure_is_noted_afterwards() -> None:
     assert harness.events(user)[-1] == "sign_in_failed"
 
 
-def test_no_more_than_two_hashes_are_worked_at_once(harness: IdentityHarness) -> None:
+def test_at_most_two_hashes_run_at_once(harness: IdentityHarness) -> None:
     harness.member()
     working, most = 0, 0
     verify = harness.identity._passwords._hasher.verify
@@ -194,8 +194,10 @@ def test_no_more_than_two_hashes_are_worked_at_once(harness: IdentityHarness) ->
     assert most == 2
 
 
-def test_who_finds_the_queue_full_is_sent_away_at_once() -> None:
-    """Two are worked and six wait: half of the threads that answer pages, so that the others go on doing so."""
+def test_a_full_queue_refuses_sign_ins_at_once() -> None:
+    """Two hashes run and six wait.
+
+    That is half of the threads that serve pages, so the other half stays available."""
     harness = IdentityHarness()
     harness.member()
     go_on = Event()
@@ -225,7 +227,7 @@ def test_who_finds_the_queue_full_is_sent_away_at_once() -> None:
     assert sorted(reasons) == [Reason.TOO_OFTEN] * 12 + [Reason.WRONG] * 8
 
 
-def test_a_password_hashed_more_cheaply_is_hashed_anew_at_sign_in(harness: IdentityHarness) -> None:
+def test_a_cheaper_hash_is_upgraded_at_sign_in(harness: IdentityHarness) -> None:
     user = harness.member().user
     harness.store.set_password(
         user.id, PasswordHasher(time_cost=1, memory_cost=8192, parallelism=1).hash(PASSWORD), 0
@@ -236,14 +238,16 @@ def test_a_password_hashed_more_cheaply_is_hashed_anew_at_sign_in(harness: Ident
     assert isinstance(harness.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
 
 
-def test_a_password_means_the_same_however_its_letters_are_composed(harness: IdentityHarness) -> None:
+def test_equivalent_unicode_forms_of_a_password_are_equal(harness: IdentityHarness) -> None:
     owner = harness.owner().user
     token = harness.identity.invite(owner, MEMBER, "member", "free", HERE).partition("?token=")[2]
-    harness.identity.accept(token, MEMBER, "größer als Fünfzehn", HERE)  # umlauts as one sign
-    assert isinstance(harness.identity.sign_in(MEMBER, "größer als Fünfzehn", HERE), SignedIn)  # as two
+    harness.identity.accept(token, MEMBER, "größer als Fünfzehn", HERE)  # umlauts as one character
+    assert isinstance(
+        harness.identity.sign_in(MEMBER, "größer als Fünfzehn", HERE), SignedIn
+    )  # as two characters
 
 
-def test_a_disabled_account_is_told_so_only_by_its_password(harness: IdentityHarness) -> None:
+def test_a_disabled_account_is_reported_only_after_its_password(harness: IdentityHarness) -> None:
     user = harness.member().user
     harness.identity.change_user(None, user.id, HERE, disabled=True)
     with refusal(Reason.WRONG):
@@ -252,10 +256,10 @@ def test_a_disabled_account_is_told_so_only_by_its_password(harness: IdentityHar
         harness.identity.sign_in(MEMBER, PASSWORD, HERE)
 
 
-# -- how often
+# -- rate limits
 
 
-def test_five_tries_a_minute_for_an_account_known_or_not(harness: IdentityHarness) -> None:
+def test_five_attempts_a_minute_for_an_account_known_or_not(harness: IdentityHarness) -> None:
     harness.member()
     for email in (MEMBER, "nobody@example.com"):
         for number in range(5):
@@ -272,10 +276,10 @@ def test_five_tries_a_minute_for_an_account_known_or_not(harness: IdentityHarnes
     ("addresses", "other"),
     [
         (["203.0.113.5"] * 20, "203.0.113.6"),
-        ([f"2001:db8:1:2::{number:x}" for number in range(20)], "2001:db8:1:3::1"),  # one household
+        ([f"2001:db8:1:2::{number:x}" for number in range(20)], "2001:db8:1:3::1"),  # one network
     ],
 )
-def test_twenty_tries_a_minute_from_a_client(
+def test_twenty_attempts_a_minute_from_a_client(
     harness: IdentityHarness, addresses: list[str], other: str
 ) -> None:
     harness.member()
@@ -287,10 +291,10 @@ def test_twenty_tries_a_minute_from_a_client(
     assert isinstance(harness.identity.sign_in(MEMBER, PASSWORD, Origin(other)), SignedIn)
 
 
-# -- proving anew, signing out
+# -- confirming identity, signing out
 
 
-def test_confirming_rotates_the_token_and_holds_ten_minutes(harness: IdentityHarness) -> None:
+def test_confirming_rotates_the_token_and_lasts_ten_minutes(harness: IdentityHarness) -> None:
     signed = harness.member()
     harness.clock.pass_s(601)
     session = harness.session(signed)
@@ -303,7 +307,7 @@ def test_confirming_rotates_the_token_and_holds_ten_minutes(harness: IdentityHar
     assert not harness.browser_sessions.is_recently_confirmed(session, harness.clock.now_ns())
 
 
-def test_confirming_with_a_wrong_password_is_refused_noted_and_counted(harness: IdentityHarness) -> None:
+def test_confirming_with_a_wrong_password_is_refused_logged_and_counted(harness: IdentityHarness) -> None:
     signed = harness.member()
     session = harness.session(signed)
     for _ in range(5):
@@ -323,7 +327,7 @@ def test_a_session_that_has_ended_cannot_be_confirmed(harness: IdentityHarness) 
         harness.identity.confirm(session, PASSWORD, "", HERE)
 
 
-def test_signing_out_ends_this_browsers_session_alone(harness: IdentityHarness) -> None:
+def test_signing_out_ends_only_this_browsers_session(harness: IdentityHarness) -> None:
     first = harness.member()
     second = harness.identity.sign_in(MEMBER, PASSWORD, HERE)
     assert isinstance(second, SignedIn)
@@ -337,7 +341,7 @@ def test_a_session_ends_fourteen_days_after_its_last_use_and_ninety_after_it_beg
 ) -> None:
     signed = harness.member()
     harness.clock.at_ns += IDLE_NS - 1
-    assert harness.in_force(signed.token)  # which is a use
+    assert harness.in_force(signed.token)  # counts as use
     harness.clock.at_ns += IDLE_NS
     assert not harness.in_force(signed.token)
     other = harness.identity.sign_in(MEMBER, PASSWORD, HERE)
@@ -350,21 +354,21 @@ def test_a_session_ends_fourteen_days_after_its_last_use_and_ninety_after_it_beg
     assert not harness.in_force(other.token)
 
 
-def test_somebody_is_signed_in_with_fifty_browsers_at_most() -> None:
+def test_a_user_has_at_most_fifty_sessions() -> None:
     harness = IdentityHarness()
     first = harness.member()
     unused = harness.identity.sign_in(MEMBER, PASSWORD, HERE)
     assert isinstance(unused, SignedIn)
     for _ in range(49):
         harness.clock.pass_s(400)
-        assert harness.in_force(first.token)  # which is a use
+        assert harness.in_force(first.token)  # counts as use
         harness.browser_sessions.write_seen()
         assert isinstance(harness.identity.sign_in(MEMBER, PASSWORD, HERE), SignedIn)
     assert len(harness.identity.sessions(first.user)) == 50
     assert (harness.in_force(first.token), harness.in_force(unused.token)) == (True, False)
 
 
-def test_sessions_long_over_are_no_longer_held_in_memory() -> None:
+def test_expired_sessions_are_dropped_from_memory() -> None:
     harness = IdentityHarness()
     first = harness.member()
     harness.clock.at_ns += IDLE_NS
@@ -378,7 +382,7 @@ def test_sessions_long_over_are_no_longer_held_in_memory() -> None:
     assert harness.browser_sessions.find_expired(first.token, harness.clock.now_ns()) is None
 
 
-def test_without_a_second_factor_nobody_is_half_way(harness: IdentityHarness) -> None:
+def test_without_a_second_factor_sign_in_has_one_step(harness: IdentityHarness) -> None:
     harness.member()
     assert not isinstance(harness.identity.sign_in(MEMBER, PASSWORD, HERE), SecondFactorRequired)
     with refusal(Reason.LINK):

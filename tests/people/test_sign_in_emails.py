@@ -44,10 +44,10 @@ def reset_token(harness: IdentityHarness) -> str:
     return box(harness).link(MEMBER)
 
 
-# -- a link to sign in with
+# -- sign-in links
 
 
-def test_a_link_signs_in_the_browser_that_asked_and_no_other(harness: IdentityHarness) -> None:
+def test_a_link_signs_in_only_the_browser_that_requested_it(harness: IdentityHarness) -> None:
     harness.member()
     token = link(harness)
     assert f"{SITE}/link?token={token}" in box(harness).mails[-1].text
@@ -79,8 +79,8 @@ def test_a_newer_link_makes_the_older_one_of_the_same_browser_void(harness: Iden
     assert isinstance(harness.identity.follow_link(newer, BROWSER, HERE), SignedIn)
 
 
-def test_a_stranger_who_asks_for_links_does_not_make_the_persons_own_void(harness: IdentityHarness) -> None:
-    """Whoever knows an address may ask, as often as mails are sent, in the middle of somebody's coming in."""
+def test_links_requested_by_others_do_not_void_the_users_own(harness: IdentityHarness) -> None:
+    """Anyone who knows an address may request links, as often as emails are sent, while its user signs in."""
     harness.member()
     own, own_reset = link(harness), reset_token(harness)
     for number in range(8):
@@ -91,7 +91,7 @@ def test_a_stranger_who_asks_for_links_does_not_make_the_persons_own_void(harnes
     assert isinstance(harness.identity.reset(own_reset, OTHER_PASSWORD, HERE), SignedIn)
 
 
-def test_a_stranger_who_asks_does_not_make_the_operators_link_void(harness: IdentityHarness) -> None:
+def test_links_requested_by_others_do_not_void_the_operators_link(harness: IdentityHarness) -> None:
     user = harness.member().user
     token = harness.identity.reset_link(harness.store.user_named(OWNER), user.id, HERE).partition("?token=")[
         2
@@ -100,8 +100,8 @@ def test_a_stranger_who_asks_does_not_make_the_operators_link_void(harness: Iden
     assert isinstance(harness.identity.reset(token, OTHER_PASSWORD, HERE), SignedIn)
 
 
-def test_links_that_hold_are_bounded_by_the_mails_an_address_is_sent(harness: IdentityHarness) -> None:
-    """Two a minute: twenty hold at once that last ten minutes, sixty that last half an hour."""
+def test_the_email_rate_limit_bounds_the_number_of_valid_links(harness: IdentityHarness) -> None:
+    """Two a minute: twenty links of ten minutes, or sixty of half an hour, can be valid at once."""
     harness.member()
     for number in range(40):
         asker = Origin(f"198.51.100.{number}")
@@ -118,7 +118,7 @@ def test_links_that_hold_are_bounded_by_the_mails_an_address_is_sent(harness: Id
     assert len(harness.identity._links.open("reset")) <= 60
 
 
-def test_a_new_password_makes_every_link_to_choose_one_void(harness: IdentityHarness) -> None:
+def test_a_new_password_voids_every_reset_link(harness: IdentityHarness) -> None:
     harness.member()
     first, second = reset_token(harness), reset_token(harness)
     assert isinstance(harness.identity.reset(first, OTHER_PASSWORD, HERE), SignedIn)
@@ -133,10 +133,10 @@ def test_a_link_does_not_replace_the_second_factor(harness: IdentityHarness) -> 
 
 
 @pytest.mark.parametrize("email", ["nobody@example.com", "keys@example.com", "off@example.com"])
-def test_asking_for_an_account_that_is_none_sends_nothing_and_says_the_same(
+def test_a_request_for_an_unusable_account_sends_nothing_and_looks_the_same(
     harness: IdentityHarness, email: str
 ) -> None:
-    """Unknown, made with a key only, disabled: the one who asks sees what everybody sees."""
+    """Unknown, created with a key only, disabled: the response is the same for all."""
     harness.owner()
     harness.store.add_user("keys@example.com", "member", "free", b"k" * 32, harness.clock.now_ns())
     harness.identity.change_user(None, harness.member("off@example.com").user.id, HERE, disabled=True)
@@ -146,8 +146,8 @@ def test_asking_for_an_account_that_is_none_sends_nothing_and_says_the_same(
     assert box(harness).mails == []
 
 
-def test_whether_there_is_an_account_is_found_out_only_afterwards(harness: IdentityHarness) -> None:
-    """What an answer takes cannot depend on what has not been looked up yet."""
+def test_the_account_is_looked_up_after_the_response(harness: IdentityHarness) -> None:
+    """The response time cannot reveal what the service has not looked up yet."""
     harness.member()
     harness.held, before = [], len(harness.store._tokens)
     harness.store.user_named = lambda email: pytest.fail("looked up while the one who asks waits")  # type: ignore[assignment]
@@ -156,7 +156,7 @@ def test_whether_there_is_an_account_is_found_out_only_afterwards(harness: Ident
     assert (len(harness.held), len(harness.store._tokens)) == (2, before)
 
 
-def test_two_mails_a_minute_to_an_address_known_or_not(harness: IdentityHarness) -> None:
+def test_two_emails_a_minute_to_an_address_known_or_not(harness: IdentityHarness) -> None:
     harness.member()
     for email in (MEMBER, "nobody@example.com"):
         harness.identity.send_link(email, BROWSER, Origin("198.51.100.1"))
@@ -165,7 +165,7 @@ def test_two_mails_a_minute_to_an_address_known_or_not(harness: IdentityHarness)
             harness.identity.send_reset(email, Origin("198.51.100.3"))
 
 
-def test_without_mail_nothing_is_offered() -> None:
+def test_without_email_no_links_are_offered() -> None:
     harness = IdentityHarness(post=None)
     user = harness.member().user
     assert not harness.identity.mail_works()
@@ -177,7 +177,7 @@ def test_without_mail_nothing_is_offered() -> None:
         harness.identity.begin_email(user, "new@example.com", HERE)
 
 
-def test_mail_that_fails_is_told_the_operator_and_the_person_not_the_one_who_asked(
+def test_a_failed_email_is_reported_to_operator_and_user_not_to_the_requester(
     harness: IdentityHarness,
 ) -> None:
     user = harness.member().user
@@ -189,10 +189,10 @@ def test_mail_that_fails_is_told_the_operator_and_the_person_not_the_one_who_ask
     assert harness.events(user)[-1] == "mail_failed"
 
 
-# -- a new password
+# -- password reset
 
 
-def test_a_reset_ends_every_session_and_other_links_and_keeps_the_second_factor(
+def test_a_reset_ends_all_sessions_and_links_but_not_the_second_factor(
     harness: IdentityHarness,
 ) -> None:
     signed = harness.member()
@@ -208,7 +208,7 @@ def test_a_reset_ends_every_session_and_other_links_and_keeps_the_second_factor(
     assert "password_reset" in harness.events(signed)
 
 
-def test_a_reset_holds_half_an_hour_and_once(harness: IdentityHarness) -> None:
+def test_a_reset_link_works_once_within_half_an_hour(harness: IdentityHarness) -> None:
     harness.member()
     token = reset_token(harness)
     harness.clock.pass_s(1799)
@@ -221,7 +221,7 @@ def test_a_reset_holds_half_an_hour_and_once(harness: IdentityHarness) -> None:
         harness.identity.reset(late, PASSWORD, HERE)
 
 
-def test_a_password_that_is_none_does_not_spend_the_link(harness: IdentityHarness) -> None:
+def test_an_invalid_password_does_not_spend_the_link(harness: IdentityHarness) -> None:
     harness.member()
     token = reset_token(harness)
     with refusal(Reason.PASSWORD_SHORT, "password"):
@@ -229,7 +229,7 @@ def test_a_password_that_is_none_does_not_spend_the_link(harness: IdentityHarnes
     assert isinstance(harness.identity.reset(token, OTHER_PASSWORD, HERE), SignedIn)
 
 
-def test_a_token_is_good_for_its_own_purpose_only(harness: IdentityHarness) -> None:
+def test_a_token_is_valid_for_its_own_purpose_only(harness: IdentityHarness) -> None:
     harness.member()
     to_sign_in, to_reset = link(harness), reset_token(harness)
     with refusal(Reason.LINK):
@@ -241,14 +241,14 @@ def test_a_token_is_good_for_its_own_purpose_only(harness: IdentityHarness) -> N
 
 
 @pytest.mark.parametrize("token", ["", "no such token", "ü\ud800", "A" * 10_000])
-def test_what_is_no_token_is_refused(harness: IdentityHarness, token: str) -> None:
+def test_a_malformed_token_is_rejected(harness: IdentityHarness, token: str) -> None:
     harness.member()
     with refusal(Reason.LINK):
         harness.identity.reset(token, OTHER_PASSWORD, HERE)
     assert harness.identity.invited(token) is None
 
 
-def test_tokens_are_long_and_kept_as_digests(harness: IdentityHarness) -> None:
+def test_tokens_are_long_and_stored_as_digests(harness: IdentityHarness) -> None:
     harness.member()
     token = reset_token(harness)
     assert len(token) >= 43
@@ -256,10 +256,10 @@ def test_tokens_are_long_and_kept_as_digests(harness: IdentityHarness) -> None:
     assert all(len(digest) == 32 and token.encode() not in digest for digest in digests)
 
 
-# -- another address
+# -- change of address
 
 
-def test_another_address_is_proved_by_its_mail_and_the_old_one_told(harness: IdentityHarness) -> None:
+def test_a_new_address_is_verified_by_email_and_the_old_one_notified(harness: IdentityHarness) -> None:
     user = harness.member().user
     box(harness).mails.clear()
     harness.identity.begin_email(user, " New@Example.com", HERE)
@@ -272,7 +272,7 @@ def test_another_address_is_proved_by_its_mail_and_the_old_one_told(harness: Ide
     assert harness.store.lines[-1].details == {"from": MEMBER, "to": "new@example.com"}
 
 
-def test_links_sent_to_the_old_address_are_void_with_it(harness: IdentityHarness) -> None:
+def test_an_address_change_voids_links_sent_to_the_old_address(harness: IdentityHarness) -> None:
     user = harness.member().user
     harness.identity.begin_email(user, "new@example.com", HERE)
     harness.clock.pass_s(60)
@@ -284,7 +284,7 @@ def test_links_sent_to_the_old_address_are_void_with_it(harness: IdentityHarness
         harness.identity.reset(to_reset, OTHER_PASSWORD, HERE)
 
 
-def test_an_address_that_is_taken_is_answered_like_a_free_one(harness: IdentityHarness) -> None:
+def test_a_used_address_gets_the_same_response_as_a_free_one(harness: IdentityHarness) -> None:
     user = harness.member().user
     box(harness).mails.clear()
     harness.identity.begin_email(user, OWNER, HERE)
@@ -293,7 +293,7 @@ def test_an_address_that_is_taken_is_answered_like_a_free_one(harness: IdentityH
     assert harness.events(user)[-1] == "email_asked"
 
 
-def test_an_address_taken_meanwhile_is_refused(harness: IdentityHarness) -> None:
+def test_an_address_used_meanwhile_is_refused(harness: IdentityHarness) -> None:
     user = harness.member().user
     harness.identity.begin_email(user, "new@example.com", HERE)
     token = box(harness).link("new@example.com")
@@ -302,7 +302,7 @@ def test_an_address_taken_meanwhile_is_refused(harness: IdentityHarness) -> None
         harness.identity.finish_email(token, HERE)
 
 
-def test_the_own_address_and_what_is_none_are_refused(harness: IdentityHarness) -> None:
+def test_the_current_address_and_invalid_ones_are_refused(harness: IdentityHarness) -> None:
     user = harness.member().user
     with refusal(Reason.EMAIL_TAKEN, "email"):
         harness.identity.begin_email(user, MEMBER, HERE)
@@ -311,17 +311,17 @@ def test_the_own_address_and_what_is_none_are_refused(harness: IdentityHarness) 
             harness.identity.begin_email(user, text, HERE)
 
 
-def test_a_server_that_takes_no_mail_is_told_the_one_who_waits(harness: IdentityHarness) -> None:
+def test_an_smtp_failure_is_reported_to_the_user_who_waits(harness: IdentityHarness) -> None:
     user = harness.member().user
     box(harness).broken = True
     with refusal(Reason.MAIL_FAILED):
         harness.identity.begin_email(user, "new@example.com", HERE)
 
 
-# -- what mails say
+# -- contents of emails
 
 
-def test_every_mail_is_there_in_every_language_with_the_same_facts() -> None:
+def test_every_email_has_the_same_facts_in_every_language() -> None:
     facts = {
         "link": "{L}", "site": "{S}", "wanted": "{W}", "operator": "{O}", "shown": "{A}", "hours": "{H}", "why": "{Y}",
     }  # fmt: skip
@@ -334,19 +334,19 @@ def test_every_mail_is_there_in_every_language_with_the_same_facts() -> None:
             for language, mail in messages.items()
         }
         assert used["de"] == used["en"]
-        assert used["en"][1] & {"{S}", "{L}"}  # where it comes from, or leads to
+        assert used["en"][1] & {"{S}", "{L}"}  # its sender or its link
         assert not re.search(r"\{[a-z]", messages["en"].subject + messages["en"].text)
         assert messages["de"].subject != messages["en"].subject
 
 
-def test_a_person_is_written_to_in_the_language_of_the_account(harness: IdentityHarness) -> None:
+def test_emails_use_the_language_of_the_account(harness: IdentityHarness) -> None:
     user = harness.member().user
     harness.identity.prefer(user, type(user.preferences)(language="de"))
     harness.identity.send_reset(MEMBER, HERE)
     assert box(harness).mails[-1].subject == "Neues Passwort für Outcry"
 
 
-def test_a_link_bound_to_no_browser_signs_nobody_in(harness: IdentityHarness) -> None:
+def test_a_link_without_a_browser_cannot_sign_in(harness: IdentityHarness) -> None:
     harness.member()
     harness.identity.send_link(MEMBER, "", HERE)
     assert harness.post is not None

@@ -22,7 +22,7 @@ def tickets(clock: HandClock) -> Tickets:
     return Tickets(SECRET, clock)
 
 
-def test_a_ticket_carries_its_facts_until_the_moment_it_ends(tickets: Tickets, clock: HandClock) -> None:
+def test_a_ticket_contains_its_facts_until_it_expires(tickets: Tickets, clock: HandClock) -> None:
     ticket = tickets.give("sign in", user="7", label="Schlüssel 😀")
     clock.at_ns += LASTING_NS - 1
     assert tickets.read("sign in", ticket) == {"user": "7", "label": "Schlüssel 😀"}
@@ -36,7 +36,7 @@ def test_a_ticket_without_an_end_never_expires(tickets: Tickets, clock: HandCloc
     assert tickets.read("unsubscribe", ticket) == {"user": "7"}
 
 
-def test_a_ticket_is_for_one_purpose_and_one_secret(tickets: Tickets, clock: HandClock) -> None:
+def test_a_ticket_is_valid_for_one_purpose_and_one_secret(tickets: Tickets, clock: HandClock) -> None:
     ticket = tickets.give("sign in", user="7")
     assert tickets.read("confirm", ticket) is None
     assert Tickets(b"another secret of 32 bytes ......", clock).read("sign in", ticket) is None
@@ -44,22 +44,22 @@ def test_a_ticket_is_for_one_purpose_and_one_secret(tickets: Tickets, clock: Han
 
 
 def test_a_fact_may_have_any_name(tickets: Tickets) -> None:
-    """Names of form entries come from whoever sends the form."""
+    """Names of form fields come from the sender of the form."""
     facts = {"self": "a", "purpose": "b", "lasting_ns": "c", "facts": "d", "": "e"}
     assert tickets.read("form", tickets.give("form", **facts)) == facts
 
 
-def test_a_ticket_can_neither_be_read_nor_made_without_the_secret(tickets: Tickets) -> None:
+def test_a_ticket_cannot_be_read_or_created_without_the_secret(tickets: Tickets) -> None:
     one, two = (tickets.give("sign in", user="a name nobody reads") for _ in range(2))
     assert one != two
     assert "name" not in one
 
 
 @pytest.mark.parametrize("ticket", ["", "a", "e30", "=" * 8, "é" * 20, "A" * 80, "A" * 4001, "\0", "a.b.c"])
-def test_what_is_no_ticket_is_none(tickets: Tickets, ticket: str) -> None:
+def test_a_malformed_ticket_is_invalid(tickets: Tickets, ticket: str) -> None:
     assert tickets.read("sign in", ticket) is None
 
 
-def test_a_ticket_of_the_version_before_is_read(clock: HandClock) -> None:
-    """Made by version 0.1.0 before decision 0053: processes of both versions answer while a cluster is upgraded."""
+def test_a_ticket_of_the_previous_version_is_read(clock: HandClock) -> None:
+    """Created by version 0.1.0 before decision 0053: both versions run while a cluster is upgraded."""
     assert Tickets(SECRET, clock).read("sign in", EARLIER) == {"user": "7", "label": "Schlüssel"}
