@@ -92,8 +92,7 @@ def market(calendar: Calendar, seed: int) -> Rows:
 class MarketFeed:
     """Feed of the market up to the clock.
 
-    `reach_ns`: length of its history; `brought_ns`: time up to which everything was read.
-    """
+    `reach_ns`: length of its history; `brought_ns`: time up to which it has returned everything."""
 
     rows: Rows
     clock: Clock
@@ -165,7 +164,9 @@ def instants(calendar: Calendar) -> list[int]:
 
 @dataclass(frozen=True)
 class Seen:
-    """Return the answers at a time: levels, context, and the keys of alerts that fired since another time."""
+    """Read the answers at a time.
+
+    These are the levels, the context, and the keys of alerts that fired since another time."""
 
     levels: dict[str, Any]
     context: dict[str, Any]
@@ -265,5 +266,5 @@ def differing(one: Seen, other: Seen) -> dict[str, tuple[Any, Any]]:
 
 
 def there(at_ns: int) -> str:
-    """Format a time in New York."""
+    """Format a timestamp in New York time."""
     return f"{datetime.fromtimestamp(at_ns // SECOND, ZoneInfo('America/New_York')):%a %Y-%m-%d %H:%M:%S}"

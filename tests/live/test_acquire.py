@@ -31,10 +31,10 @@ def volume(harness: EngineHarness) -> int:
     return sum(found.ladder.volume)
 
 
-def test_a_stream_whose_log_is_away_as_its_feed_comes_is_taken_up_once_it_is_back(
+def test_a_stream_is_acquired_once_its_unavailable_log_returns(
     installation: Installation,
 ) -> None:
-    """Nobody else would: a push goes to the run there is, again and again."""
+    """Nothing else would retry it, because later pushes go to the existing run."""
 
     async def work(harness: EngineHarness) -> int:
         read, asked = harness.log.read, []
@@ -52,7 +52,7 @@ def test_a_stream_whose_log_is_away_as_its_feed_comes_is_taken_up_once_it_is_bac
     assert run(installation, work) == 4
 
 
-def test_a_stream_that_another_process_was_writing_to_is_taken_up_when_that_is_over(
+def test_a_stream_is_acquired_once_another_process_stops_writing(
     installation: Installation,
 ) -> None:
     async def first(harness: EngineHarness) -> None:
@@ -76,8 +76,8 @@ def test_a_stream_that_another_process_was_writing_to_is_taken_up_when_that_is_o
     assert run(installation, then) == 4
 
 
-def test_a_stream_that_is_still_being_taken_up_is_let_go_with_the_others(installation: Installation) -> None:
-    """Else it would be taken from whoever has the partition next."""
+def test_releasing_includes_streams_that_are_still_being_acquired(installation: Installation) -> None:
+    """Otherwise this process would take the stream from the partition's next owner."""
 
     async def work(harness: EngineHarness) -> tuple[bool, set[str], dict[str, object]]:
         def away(_key: str) -> int:
@@ -106,10 +106,10 @@ def test_a_feed_reports_that_another_process_owns_its_stream(installation: Insta
     assert run(installation, work) == [KEY]
 
 
-def test_who_stood_still_stores_nothing_of_a_stream_that_another_process_took_up(
+def test_a_stalled_process_stores_nothing_of_a_stream_it_lost(
     installation: Installation,
 ) -> None:
-    """It has the tape to itself by then, so its successor's recording stays as it is."""
+    """The former owner checks ownership under the tape's lock, so its successor's recording stays unchanged."""
 
     async def work(harness: EngineHarness) -> tuple[list[StreamKey], int, list[bool]]:
         lost: list[StreamKey] = []
@@ -132,7 +132,7 @@ def test_who_stood_still_stores_nothing_of_a_stream_that_another_process_took_up
 
 
 def test_a_position_is_reported_once_it_is_durable(installation: Installation) -> None:
-    """A feed begins there: what the log of a process that dies had not yet would never be brought."""
+    """Feeds resume at that position. A crash would lose later entries that are not yet in the log."""
 
     async def work(harness: EngineHarness) -> tuple[bool, int]:
         await play_feed(harness, DAY)
@@ -149,10 +149,10 @@ def test_a_position_is_reported_once_it_is_durable(installation: Installation) -
     assert run(installation, work) == (False, OPEN)
 
 
-def test_an_alert_of_trades_that_another_process_overtook_is_not_recorded(
+def test_an_alert_whose_trades_were_not_logged_is_not_recorded(
     installation: Installation,
 ) -> None:
-    """The stream is taken up again before the store comes to it, and its log is kept then: it has not what fired it."""
+    """The engine acquires the stream again before it records the alert, and the log then lacks the alert's trades."""
 
     async def work(harness: EngineHarness) -> list[str]:
         loop, alerts = asyncio.get_running_loop(), harness.engine.alerts
@@ -176,7 +176,7 @@ def test_an_alert_of_trades_that_another_process_overtook_is_not_recorded(
     assert run(installation, work) == ["kept"]
 
 
-def test_a_stream_whose_log_is_stuck_holds_up_no_other_s_alerts_and_its_own_stay_in_order(
+def test_a_stalled_log_delays_only_its_own_alerts_and_keeps_their_order(
     installation: Installation,
 ) -> None:
     async def work(harness: EngineHarness) -> tuple[list[str], list[str]]:
@@ -208,7 +208,7 @@ def test_a_stream_whose_log_is_stuck_holds_up_no_other_s_alerts_and_its_own_stay
     assert run(installation, work) == (["other"], ["other", "first", "second"])
 
 
-def test_snapshots_go_on_after_one_that_could_not_be_taken(installation: Installation) -> None:
+def test_snapshots_continue_after_a_failed_one(installation: Installation) -> None:
     async def work(harness: EngineHarness) -> int:
         tries: list[int] = []
         await harness.engine.attach_contract(0, ScriptFeed([DAY]), ES)
@@ -225,7 +225,7 @@ def test_snapshots_go_on_after_one_that_could_not_be_taken(installation: Install
         harness.live.forget_snapshot(KEY.text)
         runner.stream.snapshot = away  # type: ignore[method-assign]
         while len(tries) < 3 or runner.saved_position != runner.stream.position:
-            if not tries:  # one that was under way may have been saved meanwhile
+            if not tries:  # a snapshot in progress may have been saved in the meantime
                 runner.saved_position = 0
             await asyncio.sleep(0.01)
         found = harness.live.snapshot(KEY.text)
@@ -236,7 +236,7 @@ def test_snapshots_go_on_after_one_that_could_not_be_taken(installation: Install
 
 
 def test_acquiring_a_stream_does_not_block_others_on_the_store(installation: Installation) -> None:
-    """What had ended is stored once the store has its turn."""
+    """An ended session is stored once its turn in the store comes."""
 
     async def work(harness: EngineHarness) -> None:
         archive, turn = harness.engine._session_writer._archive, Event()

@@ -1,4 +1,4 @@
-"""Alerts at processes that do not record them: complete, in order, and once."""
+"""Processes that do not record alerts receive each alert once and in order."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +20,7 @@ KEY = StreamKey(0, "demo", ESH26)
 
 
 class Alerts(MemoryAlerts):
-    """Those of the store, which is busy at times."""
+    """Alerts of the store, which raises `StoreBusy` while `busy`."""
 
     busy = False
 
@@ -52,8 +52,10 @@ async def until(so: Callable[[], Any]) -> None:
             await asyncio.sleep(0.005)
 
 
-def test_the_newest_known_are_shown_and_then_every_new_one_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 30 there are, 10 are shown at the beginning; then 2,500 come at once, of several owners."""
+def test_the_newest_alerts_appear_first_and_then_every_new_one_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 30 stored alerts, the first 10 appear at the start. Then 2,500 of several owners arrive at once."""
     monkeypatch.setattr(alert_tail, "ALERTS_SHOWN", 10)
     monkeypatch.setattr(alert_tail, "POLL_S", 60.0)
 
@@ -76,7 +78,7 @@ def test_the_newest_known_are_shown_and_then_every_new_one_in_order(monkeypatch:
     asyncio.run(main())
 
 
-def test_the_store_alone_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_polling_the_store_suffices_without_the_bus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alert_tail, "POLL_S", 0.02)
 
     async def main() -> None:
@@ -97,9 +99,10 @@ def test_the_store_alone_does(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(main())
 
 
-def test_alerts_of_a_stream_that_went_and_came_back_are_there_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It begins anew: alerts 1 and 2 are forgotten, 4 is new and read before the registry is told that the stream went;
-    3 is another's."""
+def test_a_dropped_channel_that_returns_has_only_newer_alerts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new channel starts empty: alerts 1 and 2 are dropped.
+
+    Alert 4 was read before the registry dropped the channel. Alert 3 belongs to another owner."""
     monkeypatch.setattr(alert_tail, "POLL_S", 60.0)
 
     async def main() -> None:

@@ -39,13 +39,13 @@ from outcry.trades.rows import bars_of
 OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
 CLOSE = OPEN + 405 * MINUTE
 QUARTER = 250_000_000
-#: A feed of the present; the clock of the tests' house is set to what they play.
+#: Capabilities of a live feed. The clock of the test installation is set to the data it plays.
 BY_BARS = replace(OWN_CLOCK, backfill=Backfill.BARS_1M)
 KEY = f"0/script/{ES.key}"
 
 
 def bars(*made: tuple[int, int, int, int, int, int]) -> Rows:
-    """Bars of (start, open, high, low, close in quarter points, volume)."""
+    """Return bars of (start, open, high, low, close in quarter points, volume)."""
     found = np.zeros(len(made), BAR)
     for at, (start, opened, high, low, close, volume) in enumerate(made):
         found[at] = (start, opened * QUARTER, high * QUARTER, low * QUARTER, close * QUARTER, volume)
@@ -53,7 +53,7 @@ def bars(*made: tuple[int, int, int, int, int, int]) -> Rows:
 
 
 def flat(first_minute: int, last_minute: int, volume: int = 10) -> Rows:
-    """A bar a minute at 22 000, up two ticks."""
+    """Return a bar for each minute at 22,000 with a range of two ticks."""
     return bars(
         *(
             (OPEN + n * MINUTE, 22_000, 22_002, 22_000, 22_000, volume)
@@ -63,7 +63,7 @@ def flat(first_minute: int, last_minute: int, volume: int = 10) -> Rows:
 
 
 def trades(first_minute: int, last_minute: int) -> Trades:
-    """Two trades a minute at 22 001, three and four lots."""
+    """Return two trades for each minute at 22,001, of three and four lots."""
     return Trades(
         rows(
             *(
@@ -86,8 +86,8 @@ def ladder(harness: EngineHarness):
     return found.ladder
 
 
-def test_a_session_that_began_as_bars_is_stored_as_bars_all_of_it(installation: Installation) -> None:
-    """90 bars of 10 lots, then 315 minutes of 7 lots: complete, of bars, with every lot."""
+def test_a_session_that_began_as_bars_is_stored_entirely_as_bars(installation: Installation) -> None:
+    """90 bars of 10 lots, then 315 minutes of 7 lots: the session is complete, of bars, with every lot."""
 
     async def work(harness: EngineHarness) -> None:
         await play_feed(
@@ -102,8 +102,8 @@ def test_a_session_that_began_as_bars_is_stored_as_bars_all_of_it(installation: 
     run(installation, work)
 
 
-def test_trades_of_a_minute_that_came_one_at_a_time_are_one_bar(installation: Installation) -> None:
-    """As above, but each of the two trades of a minute comes by itself, as from a feed of the present."""
+def test_trades_of_a_minute_that_arrive_separately_are_one_bar(installation: Installation) -> None:
+    """As above, but the two trades of a minute arrive separately, as from a live feed."""
 
     async def work(harness: EngineHarness) -> None:
         whole = trades(90, 405).rows
@@ -119,8 +119,8 @@ def test_trades_of_a_minute_that_came_one_at_a_time_are_one_bar(installation: In
     run(installation, work)
 
 
-def test_trades_take_the_place_of_bars_live_and_in_the_store(installation: Installation) -> None:
-    """The bars said 10 lots a minute over three ticks; trade by trade it was 7 lots at one price."""
+def test_trades_replace_bars_live_and_in_the_store(installation: Installation) -> None:
+    """The bars had 10 lots a minute over three ticks; the trades have 7 lots at one price."""
 
     async def work(harness: EngineHarness) -> None:
         report = [
@@ -141,7 +141,7 @@ def test_trades_take_the_place_of_bars_live_and_in_the_store(installation: Insta
     run(installation, work)
 
 
-def test_until_all_are_replaced_the_rest_are_bars(installation: Installation) -> None:
+def test_bars_without_replacement_stay_bars(installation: Installation) -> None:
     async def work(harness: EngineHarness) -> None:
         await play_feed(
             harness,
@@ -172,8 +172,8 @@ def test_replaced_trades_survive_a_restart(installation: Installation) -> None:
     run(installation, again)
 
 
-def test_no_trades_leave_the_bars(installation: Installation) -> None:
-    """A vendor that has forgotten the trades of a time does not wipe out what is known of it."""
+def test_a_replacement_without_trades_leaves_the_bars(installation: Installation) -> None:
+    """A vendor whose history no longer has the trades of a time does not erase the stored bars of it."""
 
     async def work(harness: EngineHarness) -> None:
         await play_feed(
@@ -187,8 +187,8 @@ def test_no_trades_leave_the_bars(installation: Installation) -> None:
     run(installation, work)
 
 
-def test_a_bar_of_a_minute_partly_known_tells_of_all_of_it(installation: Installation) -> None:
-    """The link broke half a minute in; the vendor brings the missed minutes as bars: the first lots count once."""
+def test_a_bar_replaces_a_partly_received_minute(installation: Installation) -> None:
+    """The link broke half a minute in. The vendor sends the missed minutes as bars, and the first lots count once."""
 
     async def work(harness: EngineHarness) -> None:
         feed = ScriptFeed(
@@ -218,7 +218,7 @@ def test_bars_of_trades_by_hand() -> None:
 
 
 class Standing:
-    """The present, set by hand."""
+    """A clock that a test sets."""
 
     def __init__(self, now_ns: int) -> None:
         self.at_ns = now_ns
@@ -230,11 +230,12 @@ class Standing:
 PRESENT = replace(OWN_CLOCK, own_clock=False, reach_ns=4 * 86_400 * SECOND)
 
 
-def test_a_session_whose_feed_was_taken_away_is_stored_with_its_hole_and_whole_once_it_is_back(
+def test_a_detached_feed_leaves_a_hole_that_its_return_repairs(
     installation: Installation,
 ) -> None:
-    """Disconnected at noon: after the close what there is is stored, incomplete. Connected again, the vendor brings the
-    rest, and at the end of the trade date the session is complete."""
+    """After a disconnect at noon, the close stores an incomplete session.
+
+    Once reconnected, the vendor sends the rest, and at the end of the trade date the session is complete."""
     clock = Standing(OPEN + 120 * MINUTE)
     installation = replace(installation, clock=clock)
 
@@ -263,8 +264,8 @@ def test_a_session_whose_feed_was_taken_away_is_stored_with_its_hole_and_whole_o
     run(installation, work)
 
 
-def test_a_feed_that_is_back_the_day_after_makes_yesterday_whole(installation: Installation) -> None:
-    """Session and trade date were stored without the afternoon; what comes next morning begins with it."""
+def test_a_feed_that_returns_the_next_day_completes_the_previous_session(installation: Installation) -> None:
+    """Session and trade date were stored without the afternoon. The next morning's feed begins with it."""
     clock = Standing(OPEN + 120 * MINUTE)
     installation = replace(installation, clock=clock)
     next_day = 24 * 60
@@ -290,7 +291,7 @@ def test_a_feed_that_is_back_the_day_after_makes_yesterday_whole(installation: I
     run(installation, work)
 
 
-def test_a_hole_the_vendor_cannot_fill_stays(installation: Installation) -> None:
+def test_a_hole_that_the_vendor_cannot_fill_remains(installation: Installation) -> None:
     clock = Standing(OPEN + 120 * MINUTE)
     installation = replace(installation, clock=clock)
 
@@ -314,11 +315,12 @@ def test_a_hole_the_vendor_cannot_fill_stays(installation: Installation) -> None
     run(installation, work)
 
 
-def test_a_first_connection_asks_for_the_regular_session_before_where_there_is_none(
+def test_a_first_connection_requests_a_missing_previous_session(
     installation: Installation,
 ) -> None:
-    """Nothing is known and nothing granted: from the overnight of the last regular session on, so that there are prior
-    levels, with their overnight range. July 1 2024 was a Monday."""
+    """Nothing is stored and nothing granted, so history begins with the overnight of the last regular session.
+
+    The answer then has prior levels with their overnight range. July 1 2024 was a Monday."""
     clock = Standing(OPEN + 30 * MINUTE)
     installation = replace(installation, clock=clock)
 
@@ -337,9 +339,10 @@ def test_a_first_connection_asks_for_the_regular_session_before_where_there_is_n
     run(installation, work)
 
 
-def test_a_time_that_cannot_be_ends_no_session(installation: Installation) -> None:
-    """A vendor says that history is complete up to the year 2100: that is no feed to be believed, and the session under
-    way is neither stored nor called complete."""
+def test_an_impossible_time_ends_no_session(installation: Installation) -> None:
+    """A vendor claims that its history is complete up to the year 2100.
+
+    The engine ignores that: it neither stores the open session nor marks it complete."""
     clock = Standing(OPEN + 30 * MINUTE)
     installation = replace(installation, clock=clock)
 
@@ -358,7 +361,7 @@ def test_a_time_that_cannot_be_ends_no_session(installation: Installation) -> No
 
 
 async def followed_for_two_hours(harness: EngineHarness, feed: ScriptFeed) -> None:
-    """Take a feed away once its first two hours are in."""
+    """Detach a feed after its first two hours have arrived."""
     task = harness.engine.attach(0, feed)
     last_ns = OPEN + 119 * MINUTE + 31 * SECOND
     runners = harness.engine.runners

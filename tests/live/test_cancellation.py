@@ -14,7 +14,7 @@ from outcry.trades.feed import Cursor, Event, Status
 
 
 class Deaf:
-    """A feed that does not hear the first time that it is to end."""
+    """A feed that ignores its first cancellation."""
 
     name, caps, run = "deaf", OWN_CLOCK, ""
 
@@ -39,7 +39,7 @@ class Deaf:
         self.closed = True
 
 
-def test_a_feed_that_loses_its_cancellation_is_ended_all_the_same(
+def test_a_feed_that_swallows_its_cancellation_still_ends(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed_supervisor, "CANCEL_AGAIN_S", 0.05)

@@ -1,4 +1,4 @@
-"""Crashes between two steps that a random kill seldom hits: the process stops there and is started again."""
+"""Crashes between two steps that random kills seldom hit: the engine ends there and a new one starts."""
 
 import asyncio
 import threading
@@ -38,7 +38,7 @@ DAY = [Trades(rows((OPEN + n * 5 * MINUTE, 22_000 + n % 11, 10))) for n in range
 
 
 def crash(installation: Installation, work: Callable[[EngineHarness], Awaitable[None]]) -> list[str]:
-    """Start an engine, do the work, and be gone without stopping it. Returns what it told."""
+    """Start an engine, do the work, and cancel all its tasks without stopping it; return its reports."""
 
     async def whole() -> list[str]:
         harness = build_harness(installation)
@@ -57,7 +57,9 @@ def logged(harness: EngineHarness) -> list[log.LogEntry]:
 
 
 def test_a_snapshot_is_stored_only_after_the_alerts_it_contains(installation: Installation) -> None:
-    """The store takes no alerts, but would take snapshots: none is kept, so that after the crash they fire again."""
+    """The store refuses alerts but accepts snapshots.
+
+    The engine stores no snapshot, so after the crash the alerts fire again."""
 
     async def before(harness: EngineHarness) -> None:
         busy = threading.Event()
@@ -70,7 +72,7 @@ def test_a_snapshot_is_stored_only_after_the_alerts_it_contains(installation: In
         harness.engine.attach(0, ScriptFeed([[CAUGHT, *BREAK, 1e9]]))
         while not busy.is_set():
             await asyncio.sleep(0.001)
-        await asyncio.sleep(0.2)  # dozens of snapshots' time
+        await asyncio.sleep(0.2)  # long enough for dozens of snapshots
         snapshot = harness.live.snapshot(KEY)
         assert snapshot is None or snapshot[0] < harness.log.last(KEY)
 
@@ -84,8 +86,8 @@ def test_a_snapshot_is_stored_only_after_the_alerts_it_contains(installation: In
     assert run(installation, after) == [AlertType.IB_BREAK_UP]
 
 
-def test_what_has_ended_is_stored_once_though_a_snapshot_falls_into_it(installation: Installation) -> None:
-    """Archiving takes many times as long as a snapshot's turn."""
+def test_an_ended_session_is_stored_once_although_a_snapshot_is_due(installation: Installation) -> None:
+    """Archiving takes many times as long as the interval of snapshots."""
 
     async def work(harness: EngineHarness) -> list[str]:
         store = harness.engine._stores.archive.store
@@ -101,10 +103,10 @@ def test_what_has_ended_is_stored_once_though_a_snapshot_falls_into_it(installat
     assert run(installation, work) == ["rth 2024-07-02", "day 2024-07-02"]
 
 
-def test_a_night_is_measured_anew_though_the_crash_came_once_the_day_was_stored(
+def test_overnight_references_are_recomputed_after_a_crash(
     installation: Installation,
 ) -> None:
-    """The day is in the store, and the night's new references are being looked up, when the process goes."""
+    """The process ends after it stored the day and while it looks up the new references of the overnight session."""
     evening = [Trades(rows((CLOSE + MINUTE, 22_005))), Trades(rows((CLOSE + 6 * MINUTE, 22_006)))]
 
     async def before(harness: EngineHarness) -> None:
@@ -146,9 +148,10 @@ def test_a_repeated_gap_is_one_gap(installation: Installation) -> None:
     assert run(installation, work) == 1
 
 
-def test_a_session_that_was_opened_and_no_more_is_as_if_it_had_not_been(installation: Installation) -> None:
-    """The process goes between a session's opening and its first trade; started again, the feed beats until that
-    trade comes. Nothing is logged meanwhile: what follows has the positions it would have had."""
+def test_a_crash_after_an_opening_without_trades_leaves_no_trace(installation: Installation) -> None:
+    """The process ends between a session's opening and its first trade; the next one's feed sends heartbeats first.
+
+    Nothing is logged meanwhile, so later entries have the positions they would have had without the crash."""
     trade = Trades(rows((OPEN + 60 * MINUTE, 22_000)))
 
     async def before(harness: EngineHarness) -> None:

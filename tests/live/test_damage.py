@@ -37,7 +37,7 @@ def log_of(installation: Installation) -> Path:
 
 
 def two_hours(installation: Installation) -> None:
-    """120 trades of seven lots, and a snapshot of them all."""
+    """Log 120 trades of seven lots, and take a snapshot of them all."""
 
     async def work(harness: EngineHarness) -> None:
         await followed_for_two_hours(harness, ScriptFeed([MORNING], caps=PRESENT))
@@ -46,7 +46,7 @@ def two_hours(installation: Installation) -> None:
 
 
 def lots(installation: Installation) -> tuple[int, list[str]]:
-    """What a start makes of it, and what it says."""
+    """Return the lots that a start restores, and its reports."""
 
     async def work(harness: EngineHarness) -> tuple[int, list[str]]:
         await until(lambda: KEY in harness.engine.runners)
@@ -67,8 +67,8 @@ def noon(installation: Installation) -> Installation:
     return standing
 
 
-def test_a_damaged_last_frame_costs_nothing_that_the_snapshot_has(noon: Installation) -> None:
-    """As it was found: the last frame was cut, the log was shorter than its snapshot, and all of it was deleted."""
+def test_a_damaged_last_frame_keeps_the_state_of_the_snapshot(noon: Installation) -> None:
+    """The last frame was cut, so the log was shorter than its snapshot. A former version deleted all of it."""
     path = log_of(noon)
     damaged = bytearray(path.read_bytes())
     damaged[-1] ^= 1
@@ -83,7 +83,7 @@ def test_a_damaged_last_frame_costs_nothing_that_the_snapshot_has(noon: Installa
     assert lots(noon) == (840, [])
 
 
-def test_damage_in_the_middle_costs_nothing_that_the_snapshot_has_and_makes_no_session_complete(
+def test_damage_in_the_middle_keeps_the_snapshot_and_completes_no_session(
     noon: Installation,
 ) -> None:
     path = log_of(noon)
@@ -110,7 +110,7 @@ def test_damage_in_the_middle_costs_nothing_that_the_snapshot_has_and_makes_no_s
     assert not stored(noon).complete
 
 
-def test_a_damaged_log_without_a_snapshot_is_read_as_far_as_it_goes(noon: Installation) -> None:
+def test_a_damaged_log_without_a_snapshot_is_read_up_to_the_damage(noon: Installation) -> None:
     with closing(sqlite3.connect(noon.settings.folder / DATABASE_FILE)) as database:
         database.execute("DELETE FROM snapshots")
         database.commit()
@@ -126,7 +126,7 @@ def test_a_damaged_log_without_a_snapshot_is_read_as_far_as_it_goes(noon: Instal
 
 @pytest.mark.parametrize("at", [0, 9, 300, -1])
 def test_a_damaged_snapshot_is_reported_and_the_log_is_read_instead(noon: Installation, at: int) -> None:
-    """One bit of what the database has: another state was restored in 196 of 600 cases."""
+    """A snapshot in the database has one flipped bit. Without a checksum, 196 of 600 cases restored a wrong state."""
     with closing(sqlite3.connect(noon.settings.folder / DATABASE_FILE)) as database:
         data = bytearray(database.execute("SELECT data FROM snapshots").fetchone()[0])
         data[at] ^= 2
@@ -137,7 +137,7 @@ def test_a_damaged_snapshot_is_reported_and_the_log_is_read_instead(noon: Instal
     assert ["snapshot_damaged" in line for line in reports] == [True]
 
 
-def test_a_snapshot_of_another_stream_or_position_is_no_snapshot(noon: Installation) -> None:
+def test_a_snapshot_of_another_stream_or_position_is_ignored(noon: Installation) -> None:
     with closing(sqlite3.connect(noon.settings.folder / DATABASE_FILE)) as database:
         database.execute("UPDATE snapshots SET position = position - 1")
         database.commit()

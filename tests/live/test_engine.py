@@ -62,7 +62,7 @@ def reason(harness: EngineHarness) -> str:
 
 
 def day(first: int = 22_000) -> list[Trades]:
-    """A whole regular session: a trade each five minutes up and down ten ticks, ten lots."""
+    """Return a regular session: every five minutes a trade of ten lots, up and down ten ticks."""
     return [
         Trades(rows((OPEN + n * 5 * MINUTE, first + (n % 11), 10), (OPEN + n * 5 * MINUTE + 1, first, 1)))
         for n in range(81)
@@ -86,11 +86,12 @@ def test_trades_are_folded_in_order_and_counted(installation: Installation) -> N
     run(installation, work)
 
 
-def test_what_was_logged_is_there_after_a_restart_and_the_overlap_counts_once(
+def test_a_restart_restores_the_log_and_counts_the_overlap_once(
     installation: Installation,
 ) -> None:
-    """Two equal trades of one millisecond are two trades. After the restart the feed repeats the last two seconds and
-    brings one more equal to both: three."""
+    """Two equal trades of one millisecond are two trades.
+
+    After the restart, the feed repeats the last two seconds and adds another equal trade: three."""
     twin = (OPEN + 10 * SECOND, 22_000, 1)
     first = [CAUGHT, Trades(rows((OPEN, 22_000, 1), twin, twin)), FeedLost("gone")]
     again = [Trades(rows(twin, twin, twin)), CAUGHT, Ended(OPEN + 11 * SECOND)]
@@ -122,7 +123,7 @@ def test_identical_trades_outside_an_overlap_all_count(installation: Installatio
     run(installation, work)
 
 
-def test_a_feed_that_breaks_is_opened_again_where_it_broke(installation: Installation) -> None:
+def test_a_broken_feed_is_reopened_at_its_last_position(installation: Installation) -> None:
     async def work(harness: EngineHarness) -> None:
         feed = await play_feed(
             harness,
@@ -136,7 +137,7 @@ def test_a_feed_that_breaks_is_opened_again_where_it_broke(installation: Install
     run(installation, work)
 
 
-def test_a_feed_that_refuses_is_not_asked_again(installation: Installation) -> None:
+def test_a_feed_that_refuses_is_not_retried(installation: Installation) -> None:
     async def work(harness: EngineHarness) -> None:
         feed = await play_feed(harness, [FeedRefused("login_failed")])
         assert len(feed.opened) == 1
@@ -145,7 +146,7 @@ def test_a_feed_that_refuses_is_not_asked_again(installation: Installation) -> N
     run(installation, work)
 
 
-def test_prices_between_ticks_and_impossible_times_are_set_aside(installation: Installation) -> None:
+def test_prices_between_ticks_and_impossible_times_are_quarantined(installation: Installation) -> None:
     async def work(harness: EngineHarness) -> None:
         wrong = rows((OPEN, 22_000), (OPEN + 1, 22_001), (OPEN + 2, 22_002))
         wrong["price"][1] += 1
@@ -159,8 +160,8 @@ def test_prices_between_ticks_and_impossible_times_are_set_aside(installation: I
     run(installation, work)
 
 
-def test_live_needs_a_session_a_prior_and_a_feed_that_is_there(installation: Installation) -> None:
-    """Through the day: closed, no trades, no prior; after a first session completed, live; then each way to lose it."""
+def test_live_requires_a_session_a_prior_and_a_connected_feed(installation: Installation) -> None:
+    """Over a day: closed, no trades, no prior; live after a first complete session; then each way to lose it."""
 
     async def work(harness: EngineHarness) -> list[str]:
         seen: list[str] = []
@@ -187,8 +188,8 @@ def test_live_needs_a_session_a_prior_and_a_feed_that_is_there(installation: Ins
     assert seen[0] == "catching_up"
     assert seen[1] == "no_trades"
     assert set(seen[2:83]) == {"no_prior"}
-    # the heartbeat at the end of the day, the next open, its first trade, two words on the subscription, 30 min 59 s
-    # without a trade where nobody knows how often it trades
+    # The heartbeat at the end of the day, the next open, its first trade, two messages about the subscription, and 30
+    # min 59 s without a trade, with no usual trading interval known.
     assert seen[83:] == [
         "no_trades",
         "no_trades",
@@ -200,8 +201,8 @@ def test_live_needs_a_session_a_prior_and_a_feed_that_is_there(installation: Ins
     ]
 
 
-def test_news_of_the_past_is_no_live_answer(installation: Installation) -> None:
-    """A feed that sends the day so far as news says so: until its next status it is catching up, not live."""
+def test_old_trades_sent_as_new_ones_are_not_live(installation: Installation) -> None:
+    """A feed reports that it is behind and then sends old trades as new ones. It is not live until its next status."""
 
     async def work(harness: EngineHarness) -> list[str]:
         seen: list[str] = []
@@ -226,12 +227,12 @@ def test_news_of_the_past_is_no_live_answer(installation: Installation) -> None:
     seen = run(installation, work)
     assert seen[83:] == [
         "no_trades", "catching_up", "catching_up", "catching_up", "live", "catching_up",
-        # the feed is opened again, and says nothing of being behind
+        # the feed is opened again, and does not report that it is behind
         "live",
     ]  # fmt: skip
 
 
-def test_a_link_that_falls_silent_is_stale(installation: Installation) -> None:
+def test_an_idle_link_is_stale(installation: Installation) -> None:
     async def work(harness: EngineHarness) -> None:
         feed = ScriptFeed([[CAUGHT, Trades(rows((OPEN, 22_000))), 1e9]])
         harness.engine.attach(0, feed)
@@ -250,7 +251,7 @@ def test_a_link_that_falls_silent_is_stale(installation: Installation) -> None:
 
 
 def test_a_market_is_stale_when_it_is_quieter_than_it_usually_is(installation: Installation) -> None:
-    """It trades every second: sixty usual intervals are a minute. 61 seconds without a trade are too long."""
+    """It trades every second, so sixty usual intervals are a minute. 61 seconds without a trade are too long."""
 
     async def work(harness: EngineHarness) -> None:
         trades = [Trades(rows((OPEN + n * SECOND, 22_000))) for n in range(60)]
@@ -280,8 +281,7 @@ def test_a_market_is_stale_when_it_is_quieter_than_it_usually_is(installation: I
 def test_a_completed_session_is_stored_before_anything_after_it_and_becomes_prior(
     installation: Installation,
 ) -> None:
-    """The night that opens at the close is measured against the session before until that has been over for five
-    minutes, then against the session itself."""
+    """The overnight session after the close uses the previous session's levels for five minutes, then this one's."""
 
     async def work(harness: EngineHarness) -> None:
         evening = Trades(rows((CLOSE + MINUTE, 22_005)))
@@ -299,7 +299,7 @@ def test_a_completed_session_is_stored_before_anything_after_it_and_becomes_prio
     run(installation, work)
 
 
-def test_a_hole_makes_a_session_incomplete_until_it_is_mended(installation: Installation) -> None:
+def test_a_hole_makes_a_session_incomplete_until_it_is_repaired(installation: Installation) -> None:
     async def work(harness: EngineHarness, *more: object) -> list[bool]:
         lost = Gap(OPEN + 60 * MINUTE, OPEN + 90 * MINUTE, "transport")
         await play_feed(harness, [CAUGHT, *day()[:40], lost, *more, *day()[40:], Ended(CLOSE + 6 * MINUTE)])
@@ -308,7 +308,7 @@ def test_a_hole_makes_a_session_incomplete_until_it_is_mended(installation: Inst
     assert run(installation, work) == [False]
 
 
-def test_a_mended_hole_leaves_a_whole_session(installation: Installation) -> None:
+def test_a_repaired_hole_leaves_a_complete_session(installation: Installation) -> None:
     async def work(harness: EngineHarness) -> list[bool]:
         lost = (OPEN + 60 * MINUTE, OPEN + 90 * MINUTE)
         late = Trades(rows((OPEN + 70 * MINUTE, 22_008), flags=RowFlag.BACKFILL))
@@ -329,7 +329,7 @@ def test_a_mended_hole_leaves_a_whole_session(installation: Installation) -> Non
     assert run(installation, work) == [True]
 
 
-def test_a_feed_without_history_leaves_a_hole_where_it_was_away(installation: Installation) -> None:
+def test_a_feed_without_history_leaves_a_hole_while_disconnected(installation: Installation) -> None:
     caps = replace(OWN_CLOCK, resume=Resume.NONE)
 
     async def work(harness: EngineHarness) -> None:
@@ -344,10 +344,11 @@ def test_a_feed_without_history_leaves_a_hole_where_it_was_away(installation: In
     run(installation, work)
 
 
-def test_the_feeds_own_count_of_lots_shows_what_was_lost(installation: Installation) -> None:
-    """It counts 10 lots at 0 s, 13 at 1 s, and 15 at 5 s, of which only 13 have come by 8 s: trades are missing between
-    the count that was met and the one that was not. A count 10 ms ahead of its trades, each time, loses nothing; nor
-    does one that begins anew."""
+def test_the_feeds_count_of_lots_reveals_lost_trades(installation: Installation) -> None:
+    """The feed counts 10 lots at 0 s, 13 at 1 s, and 15 at 5 s, but only 13 have arrived by 8 s.
+
+    Trades are missing between the last count that agreed and the one that did not. Neither a count that is always 10 ms
+    ahead of its trades nor one that restarts means a loss."""
 
     async def work(harness: EngineHarness) -> None:
         lost = [VolumeCounter(OPEN + 5 * SECOND, 15), VolumeCounter(OPEN + 8 * SECOND, 15)]
@@ -372,8 +373,8 @@ def test_the_feeds_own_count_of_lots_shows_what_was_lost(installation: Installat
     run(installation, work)
 
 
-def test_a_cancelled_trade_is_taken_out_of_levels_and_recording(installation: Installation) -> None:
-    """22 100 was a mistake and is taken back: the high is 22 010 again, live and in the store; what fired stays."""
+def test_a_cancelled_trade_is_removed_from_levels_and_recording(installation: Installation) -> None:
+    """22,100 was an error and is cancelled: the high is 22,010 again, live and in the store. Fired alerts stay."""
 
     async def work(harness: EngineHarness) -> None:
         slip = Trades(rows((OPEN + 62 * MINUTE, 22_100, 7), first_id=99))
@@ -391,7 +392,7 @@ def test_a_cancelled_trade_is_taken_out_of_levels_and_recording(installation: In
     run(installation, work)
 
 
-def test_an_amended_session_shows_its_levels_without_the_mistake(installation: Installation) -> None:
+def test_an_amended_session_has_levels_without_the_error(installation: Installation) -> None:
     async def work(harness: EngineHarness) -> None:
         slip = Trades(rows((OPEN + 2 * MINUTE, 22_100, 7), first_id=99))
         await play_feed(
@@ -404,7 +405,7 @@ def test_an_amended_session_shows_its_levels_without_the_mistake(installation: I
 
 
 def test_history_before_the_first_catching_up_fires_nothing(installation: Installation) -> None:
-    """An IB of 22 000 to 22 010, and a break in the history: it latches in silence; so does no second one fire."""
+    """A break of the initial balance (22,000 to 22,010) in the history fires nothing, and neither does a second one."""
 
     async def work(harness: EngineHarness, flags: int, caught_first: bool) -> list[str]:
         past = [
@@ -419,7 +420,7 @@ def test_history_before_the_first_catching_up_fires_nothing(installation: Instal
     assert run(installation, lambda harness: work(harness, RowFlag.BACKFILL, caught_first=False)) == []
 
 
-def test_history_after_an_interruption_fires_what_it_would_have(installation: Installation) -> None:
+def test_history_after_an_interruption_fires_the_missed_alerts(installation: Installation) -> None:
     async def work(harness: EngineHarness) -> list[str]:
         await play_feed(
             harness,
@@ -432,7 +433,7 @@ def test_history_after_an_interruption_fires_what_it_would_have(installation: In
     assert run(installation, work) == [f"ES:ib-break-up:{(OPEN + 61 * MINUTE) // 1_000_000}"]
 
 
-def test_a_live_trade_that_came_late_fires_nothing(installation: Installation) -> None:
+def test_a_late_live_trade_fires_nothing(installation: Installation) -> None:
     async def work(harness: EngineHarness) -> list[str]:
         late = Trades(rows((OPEN + 61 * MINUTE, 22_011), delay_ns=5 * SECOND + 1))
         await play_feed(
@@ -444,7 +445,7 @@ def test_a_live_trade_that_came_late_fires_nothing(installation: Installation) -
     assert run(installation, work) == []
 
 
-def test_drift_is_the_least_delay(installation: Installation) -> None:
+def test_drift_is_the_minimum_delay(installation: Installation) -> None:
     async def work(harness: EngineHarness) -> None:
         await play_feed(
             harness,
@@ -459,7 +460,7 @@ def test_drift_is_the_least_delay(installation: Installation) -> None:
         )
         runner = harness.engine.runners[f"0/script/{ES.key}"]
         assert runner.health.drift_ns == 700_000_000
-        await asyncio.sleep(0.3)  # it is told once, at the next look
+        await asyncio.sleep(0.3)  # the next check reports it once
         assert [report for report in harness.reports if "clock" in report] == [
             "clock_drift {'stream': '0/script/ESU2024', 'drift_ms': 700}"
         ]
@@ -467,8 +468,8 @@ def test_drift_is_the_least_delay(installation: Installation) -> None:
     run(installation, work)
 
 
-def test_another_performance_of_a_recording_begins_anew(installation: Installation) -> None:
-    """The same stream fed by another run is begun anew; its alerts have the keys they had, and are told anew."""
+def test_a_new_run_of_a_feed_restarts_its_stream(installation: Installation) -> None:
+    """A new run of a feed restarts its stream. Its alerts have the same keys and are published again."""
     script = [
         CAUGHT,
         Trades(rows((OPEN, 22_000, 4), (OPEN + MINUTE, 22_010), (OPEN + 61 * MINUTE, 22_011))),
@@ -491,7 +492,7 @@ def test_another_performance_of_a_recording_begins_anew(installation: Installati
 
 
 def test_a_faulty_market_degrades_one_instrument_and_no_other(installation: Installation) -> None:
-    """Prices twenty thousand rows apart in one session are in another unit: the stream says so, and is not live."""
+    """Prices twenty thousand rows apart in one session are in another unit. The stream reports that and is not live."""
 
     async def work(harness: EngineHarness) -> None:
         await play_feed(harness, [CAUGHT, Trades(rows((OPEN, 22_000), (OPEN + 1, 42_000))), Ended(OPEN + 2)])
@@ -510,14 +511,16 @@ def test_frames_of_any_size_give_the_same_log_position(installation: Installatio
         )
         return harness.log.last(f"0/script/{ES.key}")
 
-    assert run(installation, work) == 54  # began, caught up, opened, its file begun, 50 trades
+    assert run(installation, work) == 54  # start, caught up, opened, file begun, 50 trades
 
 
 def test_the_front_rolls_by_volume_between_sessions_and_levels_are_the_new_contracts_own(
     installation: Installation,
 ) -> None:
-    """On 1 July September leads by volume, on 2 July December does, at 100 points more. From 3 July December answers,
-    measured against its own 2 July; September no longer answers for ES, nor fires."""
+    """On 1 July September leads by volume; on 2 July December does, at prices 100 points higher.
+
+    From 3 July December answers, with its own levels of 2 July. September no longer answers for ES and fires
+    nothing."""
     december, day_ns = Contract("ES", 2024, 12), 24 * 60 * MINUTE
     next_open = OPEN + day_ns
 
@@ -531,7 +534,7 @@ def test_the_front_rolls_by_volume_between_sessions_and_levels_are_the_new_contr
             )
             for n in range(81)
         ]
-        # both wait for each other at the close, as two contracts on one clock do
+        # the pause lets both contracts reach the close, as two contracts on one clock do
         return [*one, Heartbeat(open_ns + 410 * MINUTE), 0.5]
 
     def script(first: int, lots: int, then: int) -> list[Event | Exception | float]:
@@ -580,8 +583,8 @@ def test_the_front_rolls_by_volume_between_sessions_and_levels_are_the_new_contr
     run(installation, work)
 
 
-def test_a_log_that_was_taken_away_lets_the_stream_begin_anew(installation: Installation) -> None:
-    """As with a backup without it: the snapshot is ahead of the log, and the feed is asked for everything again."""
+def test_a_missing_log_restarts_the_stream(installation: Installation) -> None:
+    """As with a backup without the log: the snapshot is ahead of the log, and the feed sends everything again."""
     script = [CAUGHT, Trades(rows((OPEN, 22_000, 4))), Ended(OPEN + SECOND)]
 
     async def play(harness: EngineHarness) -> int:
@@ -593,8 +596,8 @@ def test_a_log_that_was_taken_away_lets_the_stream_begin_anew(installation: Inst
     assert run(installation, play) == 4
 
 
-def test_times_that_cannot_be_are_set_aside_and_lay_out_no_century(installation: Installation) -> None:
-    """1990 and 2200 are outside the contract's life, and eleven days back is no straggler; eight days are."""
+def test_impossible_times_are_quarantined_and_compute_no_sessions(installation: Installation) -> None:
+    """1990 and 2200 are outside the contract's life, and eleven days ago is too late; eight days are accepted."""
 
     async def work(harness: EngineHarness) -> None:
         far = [at * 365 * 24 * 60 * MINUTE for at in (20, 230)]
@@ -620,15 +623,14 @@ def test_a_fault_of_one_stream_is_reported_and_retried(installation: Installatio
     run(installation, work)
 
 
-def test_the_connection_knows_every_pair_of_phase_and_sign() -> None:
+def test_the_connection_table_has_every_pair_of_phase_and_sign() -> None:
     pairs = {(phase, sign) for phase in Phase for sign in Sign}
     assert TRANSITIONS.keys() | NEVER == pairs
     assert not TRANSITIONS.keys() & NEVER
 
 
 def test_bars_and_then_ticks_of_the_same_minutes_count_once(installation: Installation) -> None:
-    """Two minutes come as bars of 100 lots; ticks of the second minute come too, and are not added. From the third
-    minute on ticks count."""
+    """Two minutes arrive as bars of 100 lots. Ticks of the second minute are not added; later ticks count."""
     bars = np.array(
         [
             (OPEN + n * MINUTE, *(price * 250_000_000 for price in (22_000, 22_004, 22_000, 22_002)), 100)
@@ -671,11 +673,13 @@ def test_pauses_grow_to_a_minute(installation: Installation, monkeypatch: pytest
         assert longest / 2 <= pause <= longest
 
 
-def test_a_user_replays_a_day_against_what_of_the_operators_he_may_see_now(
+def test_a_replay_uses_the_operators_sessions_visible_at_present(
     installation: Installation,
 ) -> None:
-    """The operator has 2 July, granted a day after its close. Whoever plays 3 July years later sees it as the prior,
-    though by the time of the recording the embargo was not over."""
+    """The operator has 2 July, granted a day after its close.
+
+    A user who replays 3 July years later sees it as the prior, although the embargo had not ended at the recorded
+    time."""
     next_open = OPEN + 24 * 60 * MINUTE
 
     async def work(harness: EngineHarness) -> None:

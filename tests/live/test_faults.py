@@ -39,10 +39,10 @@ def volume(harness: EngineHarness) -> int:
     return sum(found.ladder.volume)
 
 
-def test_a_correction_to_an_impossible_price_degrades_the_session_and_the_stream_goes_on(
+def test_a_correction_to_an_impossible_price_degrades_only_the_session(
     installation: Installation,
 ) -> None:
-    """A hundred thousand ticks away is no auction. The day after is one again, also for a process begun in between."""
+    """A price a hundred thousand ticks away is invalid. The next day works, also for a process started in between."""
     next_open = OPEN + 24 * 60 * MINUTE
     first = [
         CAUGHT,
@@ -65,7 +65,7 @@ def test_a_correction_to_an_impossible_price_degrades_the_session_and_the_stream
     assert run(installation, after) == ("", 3)
 
 
-def test_many_amendments_fold_the_session_anew_once(installation: Installation) -> None:
+def test_many_amendments_recompute_the_session_once(installation: Installation) -> None:
     async def work(harness: EngineHarness) -> None:
         many = rows(*((OPEN + n, 22_000 + n % 9) for n in range(1000)), first_id=1)
         feed = ScriptFeed(
@@ -80,7 +80,7 @@ def test_many_amendments_fold_the_session_anew_once(installation: Installation) 
     run(installation, work)
 
 
-def test_a_snapshot_that_cannot_be_read_is_done_without(installation: Installation) -> None:
+def test_an_unreadable_snapshot_is_ignored(installation: Installation) -> None:
     script = [CAUGHT, Trades(rows((OPEN, 22_000, 4))), Ended(OPEN + SECOND)]
 
     async def play(harness: EngineHarness) -> int:
@@ -108,7 +108,7 @@ def test_a_snapshot_that_cannot_be_read_is_done_without(installation: Installati
 
 
 def older(snapshot: bytes) -> bytes:
-    """The same snapshot as the version before wrote it; its sessions are emptied, so that reading it would show."""
+    """Return the snapshot in the previous version's format, with its sessions emptied so that reading it would show."""
     found = stream_snapshot.read(snapshot)
     for part in found.sessions:
         state = json.loads(part.data)
@@ -116,9 +116,10 @@ def older(snapshot: bytes) -> bytes:
     return msgspec.msgpack.encode(found)
 
 
-def test_a_snapshot_of_the_version_before_is_replayed_from_the_log(installation: Installation) -> None:
-    """On its second day, when the log of the first, and with it that the stream had caught up, has been dropped: the
-    session is whole again, and what was missed meanwhile fires."""
+def test_a_snapshot_of_the_previous_version_is_replayed_from_the_log(installation: Installation) -> None:
+    """The log of the first day, including the report that the stream had caught up, is dropped.
+
+    On the second day the stream restores the whole session, and the alerts of missed trades fire."""
     day = 24 * 60 * MINUTE
     first_day = [Trades(rows((OPEN + n * 5 * MINUTE, 22_000, 1))) for n in range(81)]
     second_day = [Trades(rows((OPEN + day, 22_000, 4), (OPEN + day + MINUTE, 22_010, 3)))]
@@ -148,9 +149,10 @@ def test_a_snapshot_of_the_version_before_is_replayed_from_the_log(installation:
     assert run(installation, after) == (9, [*fired, broken])
 
 
-def test_what_the_store_cannot_take_stops_no_other_stream(installation: Installation) -> None:
-    """Storing one session meets a fault nobody thought of, again and again; another stream is snapshotted, and after a
-    restart both are there."""
+def test_a_session_that_cannot_be_stored_stops_no_other_stream(installation: Installation) -> None:
+    """Storing one session fails repeatedly with an unexpected error.
+
+    Another stream still gets snapshots, and after a restart both are present."""
     day = [Trades(rows((OPEN + n * 5 * MINUTE, 22_000, 1))) for n in range(81)]
 
     async def work(harness: EngineHarness) -> None:
@@ -177,9 +179,10 @@ def test_what_the_store_cannot_take_stops_no_other_stream(installation: Installa
     assert run(installation, again) == 7
 
 
-def test_an_entry_that_was_logged_and_not_applied_is_read_again(installation: Installation) -> None:
-    """Two trades are in the log, and taking the second in met a fault: the stream is read from its log, which has both,
-    though the feed, as it is opened again, brings neither."""
+def test_a_logged_entry_that_was_not_applied_is_read_again(installation: Installation) -> None:
+    """Two trades are in the log, and applying the second one failed.
+
+    The stream is read from its log, which has both, although the reopened feed sends neither."""
     first, second = ((OPEN + n * MINUTE, 22_000 + n, 3) for n in range(2))
 
     async def work(harness: EngineHarness) -> int:
@@ -200,10 +203,10 @@ def test_an_entry_that_was_logged_and_not_applied_is_read_again(installation: In
     assert run(installation, work) == 6
 
 
-def test_what_was_taken_back_is_folded_without_the_event_loop_reading_the_log(
+def test_cancellations_do_not_read_the_log_on_the_event_loop(
     installation: Installation,
 ) -> None:
-    """A log may be on another machine: it is read beside the loop, which has everybody else's trades to take."""
+    """The log may be on another machine. A thread reads it, so that the event loop can serve other streams."""
     first = Trades(rows((OPEN, 22_000, 3), (OPEN + 1, 22_010, 4), first_id=1))
     readers: list[int] = []
 
@@ -227,8 +230,8 @@ def test_what_was_taken_back_is_folded_without_the_event_loop_reading_the_log(
     assert run(installation, work) == 8
 
 
-def test_what_the_store_refuses_is_let_go(installation: Installation) -> None:
-    """A recording that can never be stored is not tried for ever, and its log is not kept for ever."""
+def test_a_recording_that_the_store_refuses_is_discarded(installation: Installation) -> None:
+    """A recording that can never be stored is not retried forever, and its log is not stored forever."""
     day = [Trades(rows((OPEN + n * 5 * MINUTE, 22_000, 1))) for n in range(81)]
 
     async def work(harness: EngineHarness) -> list[str]:
@@ -242,7 +245,7 @@ def test_what_the_store_refuses_is_let_go(installation: Installation) -> None:
     assert run(installation, work) == []
 
 
-def test_holes_that_touch_are_one_and_very_many_are_one(installation: Installation) -> None:
+def test_adjacent_holes_and_very_many_holes_are_merged(installation: Installation) -> None:
     gaps = [
         Gap(OPEN, OPEN + 10, "a"),
         Gap(OPEN + 10, OPEN + 20, "b"),
@@ -268,8 +271,8 @@ def test_holes_that_touch_are_one_and_very_many_are_one(installation: Installati
     assert (holes[0][0], holes[-1][1]) == (OPEN, OPEN + 399 * 100 + 10)
 
 
-def test_a_new_performance_is_not_hurt_by_a_snapshot_of_the_one_before(installation: Installation) -> None:
-    """Snapshots are taken and kept a moment later; meanwhile another run has begun: it keeps nothing of the first."""
+def test_a_new_run_ignores_a_snapshot_of_the_previous_one(installation: Installation) -> None:
+    """A snapshot is stored shortly after it is taken. If another run has begun by then, it is discarded."""
     first = rows(*((OPEN + n, 22_000) for n in range(500)))
     second = rows(*((OPEN + n, 22_000) for n in range(50)))
 

@@ -23,7 +23,7 @@ from tests.live.first_connection_harness import (
 )
 
 HOUR = 60 * MINUTE
-#: Moments in closed times, at edges of sessions, and around the holiday.
+#: First connections while the market is closed, at edges of sessions, and around the holiday.
 MOMENTS = {
     "a break on Monday": "2024-11-25T17:30:00",
     "the last second of a break": "2024-11-25T17:59:59",
@@ -49,7 +49,7 @@ def week(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Week]:
 
 
 def compared(week: Week, moment_ns: int, hours: int = 30) -> list[int]:
-    """Instants after a moment, at least until the second open."""
+    """Return the times of comparison after a first connection, at least until the second open."""
     return [at for at in week.instants if moment_ns < at < moment_ns + hours * HOUR][:24]
 
 
@@ -61,8 +61,8 @@ def check(week: Week, moment_ns: int) -> None:
         assert differing(mine, whole) == {}, f"connected {there(moment_ns)}, asked {there(at_ns)}"
 
 
-def test_the_witness_is_live_in_sessions_and_fires_alerts(week: Week) -> None:
-    """Else equal answers would prove nothing."""
+def test_the_reference_feed_is_live_in_sessions_and_fires_alerts(week: Week) -> None:
+    """Otherwise equal answers would prove nothing."""
     live = [seen.levels["live"] for seen in week.whole.values()]
     assert live.count(True) > len(live) // 2
     assert len(week.whole[week.instants[-1]].alerts) > 20
@@ -70,14 +70,14 @@ def test_the_witness_is_live_in_sessions_and_fires_alerts(week: Week) -> None:
 
 
 @pytest.mark.parametrize("moment", MOMENTS.values(), ids=list(MOMENTS))
-def test_a_feed_first_connected_then_answers_as_one_that_ran_all_week(week: Week, moment: str) -> None:
+def test_a_later_first_connection_gets_the_answers_of_the_reference_feed(week: Week, moment: str) -> None:
     check(week, new_york(moment))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(200))
-def test_a_feed_first_connected_at_random_answers_as_one_that_ran_all_week(week: Week, seed: int) -> None:
-    """To the second; every other moment lies within five minutes of an edge of a session or of a break."""
+def test_a_random_first_connection_gets_the_answers_of_the_reference_feed(week: Week, seed: int) -> None:
+    """Times are exact to the second. Every other one lies within five minutes of an edge of a session or of a break."""
     chance = Random(seed)
     last_ns = END - 30 * HOUR
     edges = [at for at in week.instants if at < last_ns]
@@ -88,12 +88,13 @@ def test_a_feed_first_connected_at_random_answers_as_one_that_ran_all_week(week:
 @pytest.mark.parametrize("from_cursor", [True, False], ids=["vendor", "program"])
 @pytest.mark.parametrize("reach_hours", [0, 12, 30])
 @pytest.mark.parametrize("moment", ["2024-11-25T17:30:00", "2024-11-25T18:00:01", "2024-11-26T11:00:00"])
-def test_a_session_whose_beginning_cannot_be_had_is_not_answered_live(
+def test_a_session_without_its_beginning_is_not_answered_live(
     week: Week, moment: str, reach_hours: int, from_cursor: bool
 ) -> None:
-    """A session that the feed has from its opening is answered as the feed that ran all week answers it, but for a
-    prior or an overnight that nobody has; any other is delayed, says `incomplete` and fires no alert. A vendor's feed
-    says what it lacks, a program that pushes does not."""
+    """A feed that lacks the beginning of a session is delayed, reports `incomplete` and fires no alert.
+
+    A session that it has from the opening gets the same answers as from the feed that ran all week, except for a prior
+    or an overnight that is not stored. A vendor's feed reports what it lacks, a pushing program does not."""
     moment_ns = new_york(moment)
     whole_from_ns = moment_ns - reach_hours * HOUR
     at = compared(week, moment_ns)

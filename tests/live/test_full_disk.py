@@ -98,7 +98,7 @@ def frames(log: BackgroundLog) -> list[tuple[int, int, bytes]]:
 
 
 def newest_entries(log: BackgroundLog) -> list[object]:
-    """The entries of the newest file, trades one by one, because batches depend on when the log was written."""
+    """Return the entries of the newest file as single trades, because batches depend on when the log was written."""
     found: list[object] = []
     for frame in log.read(KEY, 0):
         entry = decode(frame)
@@ -109,7 +109,9 @@ def newest_entries(log: BackgroundLog) -> list[object]:
 
 
 def whole(harness: EngineHarness) -> tuple[int, list[object], list[str]]:
-    """Lots of the session, the log's entries of its trade date (the day before may be dropped), and alerts' keys."""
+    """Return the session's lots, the log's entries of its trade date, and the keys of its alerts.
+
+    The previous day's entries may have been dropped."""
     found = harness.channel().view()
     assert found is not None
     return (
@@ -148,12 +150,14 @@ def undisturbed(installation: Installation) -> tuple[int, list[object], list[str
 
 
 @pytest.mark.parametrize("refuses", [0, errno.ENOSPC, errno.EIO])
-def test_a_disk_that_hangs_or_refuses_delays_answers_and_then_nothing_is_missing(
+def test_a_stalled_or_failing_disk_delays_answers_and_loses_nothing(
     refuses: int, installation: Installation, second_house: Installation, tmp_path: Path
 ) -> None:
-    """The disk goes before the trade that breaks the initial balance: the event loop runs on, after two seconds the
-    stream is `log_stalled`, no alert is shown. When it is back, the stream is live by itself, the alert is shown once,
-    and log, levels and keys are those of an undisturbed run."""
+    """The disk fails before the trade that breaks the initial balance.
+
+    The event loop continues, after two seconds the stream is `log_stalled`, and no alert is published. When the disk
+    works again, the stream is live without intervention, the alert is published once, and log, levels and keys equal
+    those of an undisturbed run."""
     disk, clock = Disk(tmp_path / "log"), Seconds()
     log = BackgroundLog(disk, now_s=clock)
 
@@ -193,10 +197,10 @@ def test_a_disk_that_hangs_or_refuses_delays_answers_and_then_nothing_is_missing
     assert [key.split(":")[1] for key in disturbed[2]].count(AlertType.IB_BREAK_UP) == 1
 
 
-def test_what_was_logged_while_the_disk_hung_survives_the_process(
+def test_entries_logged_while_the_disk_stalled_are_written_on_close(
     installation: Installation, tmp_path: Path
 ) -> None:
-    """Entries wait in memory and are in the file once the log is closed."""
+    """Entries wait in memory and are in the file after the log is closed."""
     disk = Disk(tmp_path / "log")
     log = BackgroundLog(disk)
     with log.exclusively():
@@ -220,8 +224,8 @@ def test_what_was_logged_while_the_disk_hung_survives_the_process(
         ]
 
 
-def test_trades_that_wait_for_the_disk_become_one_frame(tmp_path: Path) -> None:
-    """The first trade is on its way to the disk; the three after it wait."""
+def test_trades_waiting_for_the_disk_are_written_as_one_frame(tmp_path: Path) -> None:
+    """The first trade is being written to the disk while the next three wait."""
     disk, day = Disk(tmp_path / "log"), Day("2024-07-01", 1)
     log = BackgroundLog(disk)
     with log.exclusively():
@@ -235,7 +239,7 @@ def test_trades_that_wait_for_the_disk_become_one_frame(tmp_path: Path) -> None:
     assert [frame[:2] for frame in _reopened(tmp_path)] == [(0, 1), (1, 3)]
 
 
-def test_memory_for_what_waits_is_bounded(tmp_path: Path) -> None:
+def test_memory_for_waiting_entries_is_bounded(tmp_path: Path) -> None:
     """An entry counts 20 bytes more than its blob: two of 80 bytes fit in 200, a third does not and changes nothing."""
     disk = Disk(tmp_path / "log")
     log = BackgroundLog(disk, most_unwritten_bytes=200)

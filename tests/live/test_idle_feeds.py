@@ -1,4 +1,4 @@
-"""Pushed feed whose pusher dies: the stream is not live until data arrives again."""
+"""A pushed feed whose sender stops: the stream is not live until data arrives again."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ FEED = "pushed"
 
 
 class Noting(Registry):
-    """A registry that keeps the reasons of every availability, one after the other."""
+    """A registry that records each change of the availability's reason."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,12 +31,13 @@ class Noting(Registry):
         super().set_availability(channel, availability)
 
 
-def test_a_feed_that_fell_silent_is_never_live_again_until_there_is_a_push(
+def test_an_idle_pushed_feed_is_not_live_until_the_next_push(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A session and the first trade of the next one are pushed: live. Then nothing for four times as long as a link
-    may be silent, while the engine would come back within milliseconds: the link is lost, and nothing but that. One
-    push that says no more than that the pusher is there, and once the last seconds were told again it is live."""
+    """A session and the next one's first trade are pushed, so the stream is live. Then pushes stop.
+
+    The pause is four times the maximum silence of a link, while the engine retries within milliseconds. The stream
+    stays disconnected throughout. An empty push brings it back: it replays the last seconds and is live."""
     monkeypatch.setattr(push_queue, "SILENCE_S", 1.0)
     registry = Noting()
 

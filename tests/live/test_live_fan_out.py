@@ -35,7 +35,7 @@ PRO, FREE = 1, 2
 
 @dataclass
 class HandClock:
-    """A clock that stands until it is moved."""
+    """A clock that moves only when a test moves it."""
 
     ns: int
 
@@ -55,7 +55,7 @@ def market() -> HandClock:
 
 @pytest.fixture
 def installation(tmp_path: Path, clock: HandClock, market: HandClock) -> Iterator[Installation]:
-    """A house whose market is invented, years before the present, with two people who want every alert."""
+    """Return an installation with a simulated market, years in the past, and two users who subscribe to every alert."""
     with open_installation(
         Settings(data=str(tmp_path)), clock=clock, market_clock=lambda _: market
     ) as opened:
@@ -73,7 +73,7 @@ def installation(tmp_path: Path, clock: HandClock, market: HandClock) -> Iterato
 
 
 def play(installation: Installation, script: Sequence[Event], name: str = "script") -> None:
-    """Run the engine of the house over a feed that brings this."""
+    """Run the installation's engine on a feed with these events."""
 
     async def whole() -> None:
         engine = live_service(installation).engine
@@ -95,7 +95,7 @@ def backlogs(installation: Installation) -> tuple[Backlog, Backlog]:
     return outbox.backlog(PRO, PRO), outbox.backlog(FREE, FREE)
 
 
-def test_the_first_alert_goes_to_those_it_is_granted_to_by_the_machines_clock(
+def test_recipients_are_chosen_by_grants_at_the_machines_time(
     installation: Installation,
 ) -> None:
     installation.store.add_grant(GrantRow(0, "tier:pro", "live", (), None, None, 0, None), NOW)
@@ -114,10 +114,8 @@ def test_alerts_without_a_grant_are_sent_to_nobody(installation: Installation) -
     assert backlogs(installation) == (Backlog(0, 0, 0), Backlog(0, 0, 0))
 
 
-def test_a_grant_that_is_withdrawn_holds_for_the_next_alert(
-    installation: Installation, clock: HandClock
-) -> None:
-    """Withdrawn by another process, which this one finds out by itself."""
+def test_a_withdrawn_grant_excludes_the_next_alert(installation: Installation, clock: HandClock) -> None:
+    """Another process withdraws the grant, and this one detects it."""
     number = installation.store.add_grant(GrantRow(0, "everyone", "live", (), None, None, 0, None), NOW)
     play(installation, BREAK)
     assert backlogs(installation) == (Backlog(1, 0, 0), Backlog(1, 0, 0))

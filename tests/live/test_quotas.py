@@ -14,7 +14,7 @@ ES = Contract("ES", 2026, 12)
 
 
 class Stand:
-    """A user with so many bytes and streams, on a disk with or without room, at a time of the test's."""
+    """Quotas with one user whose usage, disk space and time a test sets."""
 
     def __init__(self, limit_bytes: int = 1000, limit_streams: int = 5) -> None:
         self.bytes, self.streams, self.short, self.now_s, self.measured = 0, 0, False, 0.0, 0
@@ -31,7 +31,7 @@ class Stand:
         return self.bytes
 
     def later(self, count: int) -> None:
-        """So many bytes are there, and time for measuring again has come."""
+        """Set the bytes in use, and advance the time until they are measured again."""
         self.bytes, self.now_s = count, self.now_s + MEASURED_S
 
     def admit(self, owner: int = USER) -> None:
@@ -44,7 +44,7 @@ class Stand:
 
 
 def test_a_user_is_admitted_up_to_the_quota_and_warned_from_eighty_percent_on() -> None:
-    """Of 1,000 bytes: 799 are few, 800 are near, 1,000 are over; an operator reads each of the last two once."""
+    """Of 1,000 bytes, 799 cause no warning, 800 a warning, 1,000 a refusal. Each of the last two is logged once."""
     stand = Stand()
     for count, near in ((799, False), (800, True), (999, True)):
         stand.later(count)
@@ -63,8 +63,8 @@ def test_a_user_is_admitted_up_to_the_quota_and_warned_from_eighty_percent_on() 
     assert len(stand.reports) == 3
 
 
-def test_what_is_admitted_counts_before_it_is_measured() -> None:
-    """Three pushes of 400 bytes: 0 and 400 of 1,000 are used, then 800, then 1,200, which is over."""
+def test_admitted_bytes_count_before_they_are_measured() -> None:
+    """Three pushes of 400 bytes: usage is 0, 400 and 800 of 1,000 before them, then 1,200, which is over."""
     stand = Stand()
     for _ in range(3):
         asyncio.run(stand.quotas.admit(USER, 400))
@@ -96,7 +96,7 @@ def test_pushes_at_the_same_time_share_one_measurement() -> None:
     assert stand.measured == 1
 
 
-def test_nothing_is_pushed_into_the_reserve_of_the_disk_not_even_by_the_operator() -> None:
+def test_even_the_operator_cannot_push_into_the_disk_reserve() -> None:
     stand = Stand()
     stand.short = True
     for owner in (0, USER):
@@ -107,7 +107,7 @@ def test_nothing_is_pushed_into_the_reserve_of_the_disk_not_even_by_the_operator
 
 
 def test_streams_count_for_the_warning() -> None:
-    """Of 5 streams 4 are 80 %; without a limit of bytes nothing else counts."""
+    """4 of 5 streams are 80 %. Without a limit on bytes, only streams count."""
     assert not Usage(10**12, 0, 3, 5).is_near
     assert Usage(10**12, 0, 4, 5).is_near
     assert not Usage(10**12, 0, 5, 5).is_over

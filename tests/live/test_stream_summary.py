@@ -20,7 +20,7 @@ WITHHELD = StreamStatus(Link.REFUSED, "not_entitled")
         ([LIVE, LIVE], Sign.CURRENT, "live"),
         ([LIVE, COMING], Sign.OPENED, "catching_up"),
         ([BEGUN, BEGUN], Sign.BROKE, "connecting"),
-        ([BEGUN, COMING], Sign.OPENED, "catching_up"),  # a moment apart: nothing is wrong
+        ([BEGUN, COMING], Sign.OPENED, "catching_up"),  # a normal moment during the start
         ([BEGUN, LIVE], Sign.OPENED, "catching_up"),
         ([LOST, LIVE], Sign.TROUBLED, "link_silent"),
         ([LOST, BEGUN, LIVE], Sign.TROUBLED, "link_silent"),
@@ -35,5 +35,5 @@ WITHHELD = StreamStatus(Link.REFUSED, "not_entitled")
         ([StreamStatus(Link.CURRENT, "stale_market"), BEGUN], Sign.TROUBLED, "stale_market"),
     ],
 )
-def test_what_streams_say_together(streams: list[StreamStatus], sign: Sign, code: str) -> None:
+def test_summary_of_several_streams(streams: list[StreamStatus], sign: Sign, code: str) -> None:
     assert summarize_streams(streams) == (sign, code)
