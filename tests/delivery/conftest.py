@@ -26,7 +26,7 @@ def context(authority: Authority) -> ssl.SSLContext:
 
 @pytest.fixture(params=["uvloop", "asyncio"])
 def run(request: pytest.FixtureRequest) -> Run:
-    """On the loop that serves use, and on the other."""
+    """Run a coroutine on each kind of event loop: the one of the service, and the other."""
 
     def running(coroutine: Coroutine[Any, Any, Any]) -> Any:
         factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop

@@ -35,7 +35,7 @@ FAILED = SendResult(Verdict.LATER, "status", 500, took_ms=3, excerpt="no")
 
 @dataclass
 class HandClock:
-    """A clock that stands until it is moved."""
+    """A clock that moves only when a test moves it."""
 
     ns: int = BEGIN_NS
 
@@ -45,7 +45,7 @@ class HandClock:
 
 @dataclass
 class Answering:
-    """A sender that answers as `answer` says, and keeps what it was given, with when."""
+    """A sender that responds with `answer`, and records its calls with their time."""
 
     clock: HandClock
     answer: Callable[[Message], SendResult] = lambda _: ARRIVED
@@ -61,7 +61,7 @@ class Answering:
 
 @dataclass
 class RecordedNotices:
-    """What owners were told of."""
+    """Recorded notices to owners."""
 
     notices: list[tuple[str, int | str]] = field(default_factory=list)
 
@@ -73,7 +73,7 @@ class RecordedNotices:
 
 
 class Harness:
-    """Delivery over one database. `chance` is 0.5: retries come exactly when their schedule says."""
+    """Delivery on one database. `chance` is 0.5: retries happen exactly at the scheduled times."""
 
     def __init__(self, database: Database) -> None:
         self.database, self.clock = database, HandClock()
@@ -123,11 +123,11 @@ class Harness:
         )  # fmt: skip
 
     def step(self, dispatcher: Dispatcher | None = None) -> int:
-        """One round of deliveries, as many messages as are due now."""
+        """Run one round of deliveries, with as many messages as are due."""
         return asyncio.run((dispatcher or self.dispatcher).step())
 
     def run_for(self, length_ns: int, each_ns: int) -> None:
-        """Rounds as time goes by, one each so often."""
+        """Run rounds for a length of time, at an interval."""
         until_ns = self.clock.ns + length_ns
         while self.clock.ns < until_ns:
             self.step()
@@ -139,7 +139,7 @@ class Harness:
         return found
 
     def log(self, row: SubscriptionRow) -> list[AttemptRow]:
-        """Its attempts, oldest first."""
+        """Return the attempts of a subscription, oldest first."""
         return list(reversed(self.subscriptions.attempts(row.user_id, row.id, None, 1_000)))
 
 

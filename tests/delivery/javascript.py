@@ -1,4 +1,4 @@
-"""Run the public JavaScript library of Standard Webhooks by the Node that a Python package contains."""
+"""Runs the public JavaScript library of Standard Webhooks with the Node that a Python package contains."""
 
 import json
 import subprocess
@@ -18,13 +18,13 @@ NPM = INSTALLED / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 @dataclass(frozen=True)
 class Node:
-    """`program`: Node itself; `folder`: where the library is installed."""
+    """Node and the library. `program`: Node's executable; `folder`: where the library is installed."""
 
     program: Path
     folder: Path
 
     def verified(self, asked: Sequence[tuple[str, Mapping[str, str], str]]) -> list[bool]:
-        """Whether the library verifies each of these: secret, headers, body."""
+        """Return whether the library verifies each request: secret, headers, body."""
         answered = subprocess.run(
             [self.program, HERE / "verify.js", self.folder],
             input=json.dumps(asked), capture_output=True, text=True, check=False, timeout=120,
@@ -35,7 +35,7 @@ class Node:
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
-    """The packages are fetched once, by the digests of the lock file; after that npm has them in its cache."""
+    """Install the packages by the digests of the lock file; after the first time, npm has them in its cache."""
     folder = tmp_path_factory.mktemp("javascript")
     for name in ("package.json", "package-lock.json"):
         copy(HERE / name, folder)

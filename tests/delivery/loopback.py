@@ -23,16 +23,16 @@ from outcry.delivery.trust import system_trust
 from outcry.delivery.url_rule import HTTPS_PORT, Destination, IpAddress, UrlRule, read_host
 
 PUBLIC = frozenset(map(ipaddress.ip_address, ("127.0.0.2", "127.0.0.3")))
-#: For what shall be over by itself, and for what a deadline ends.
+#: Limits for tests that end by themselves, and for tests of a deadline.
 PATIENT, QUICK = Limits(connect_s=20.0, total_s=20.0), Limits(connect_s=20.0, total_s=0.6)
 OK_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HEADERS = {"Content-Type": "application/json"}
-#: In DER, alike but for the last octet: RFC 8017, A.2.4.
+#: Object identifiers in DER; they differ in the last octet only (RFC 8017, A.2.4).
 _SHA256_WITH_RSA, _SHA1_WITH_RSA = (bytes.fromhex(f"2a864886f70d0101{last}") for last in ("0b", "05"))
 
 
 class Authority:
-    """Issues certificates, made anew each time. `path`: its own, for those who shall trust it."""
+    """A certificate authority, created anew each time. `path`: its certificate, for clients to trust."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._issued = folder, 0
@@ -42,13 +42,13 @@ class Authority:
         self.path = self._keep("authority", made.sign(self._key, hashes.SHA256()))
 
     def trust(self) -> ssl.SSLContext:
-        """What trusts this authority besides the system's."""
+        """Return a client context that trusts this authority besides the system's."""
         return system_trust(str(self.path))
 
     def context(
         self, *names: str, expired: bool = False, self_signed: bool = False, sha1: bool = False
     ) -> ssl.SSLContext:  # fmt: skip
-        """What a server of these names speaks TLS with."""
+        """Return the TLS context of a server with these names."""
         self._issued += 1
         key = rsa.generate_private_key(65_537, 2048)
         subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, names[0])])
@@ -66,7 +66,7 @@ class Authority:
             )
         )
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.set_ciphers("ALL:@SECLEVEL=0")  # a server may be as careless as it likes
+        context.set_ciphers("ALL:@SECLEVEL=0")  # a test server may use insecure settings
         context.load_cert_chain(path, secret)
         return context
 
@@ -93,7 +93,7 @@ class Authority:
 
 
 def _with_sha1(made: x509.Certificate, signer: rsa.RSAPrivateKey) -> bytes:
-    """The same certificate signed with SHA-1, which the library that makes them refuses to do."""
+    """Return the certificate signed with SHA-1, which the library for certificates refuses to do."""
     unsigned = made.tbs_certificate_bytes.replace(_SHA256_WITH_RSA, _SHA1_WITH_RSA)
     signature = signer.sign(unsigned, padding.PKCS1v15(), hashes.SHA1())
     whole = made.public_bytes(serialization.Encoding.DER).replace(_SHA256_WITH_RSA, _SHA1_WITH_RSA)
@@ -109,8 +109,9 @@ def _general(name: str) -> x509.GeneralName:
 
 @dataclass(frozen=True, slots=True)
 class OutsideRule(UrlRule):
-    """The rule, of a world in which any port is 443 and the addresses of `PUBLIC` are public, but none is known to be
-    private before it is connected to."""
+    """The rule with any port as 443 and the addresses of `PUBLIC` as public.
+
+    It cannot recognise private hosts before it connects."""
 
     def check(self, text: str) -> Destination | str:
         """See `UrlRule`."""
@@ -127,7 +128,9 @@ class OutsideRule(UrlRule):
 
 @dataclass
 class Names:
-    """A name service as told: `answers` of a name, one after the other, the last for good; `asked`: what it was."""
+    """Scripted name service.
+
+    `answers`: of each name, in turn, and the last one repeatedly; `asked`: the queried names."""
 
     answers: dict[str, list[Sequence[str]]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -145,7 +148,7 @@ async def leaving(
     rule: UrlRule, names: Answers, trust: ssl.SSLContext, limits: Limits = PATIENT,
     patience_s: float = 20.0, private_trust: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Egress]:  # fmt: skip
-    """An egress, closed at the end."""
+    """Open an egress for the duration of the context."""
     scripted = ScriptedResolver(names)
     resolver = GuardedResolver(rule, public=scripted, private=scripted, patience_s=patience_s)
     egress = Egress(resolver, trust, private_trust, limits)
@@ -157,8 +160,10 @@ async def leaving(
 
 @dataclass
 class Server:
-    """A server that behaves as told. `heads`: of the requests it got; `reached`: its own address at each connection;
-    `sent`: octets it could get rid of; `left`: connections that have ended."""
+    """A server with scripted behaviour.
+
+    `heads`: of the requests received; `reached`: its own address for each connection; `sent`: number of octets sent;
+    `left`: released at the end of each connection."""
 
     port: int = 0
     heads: list[bytes] = field(default_factory=list)
@@ -179,7 +184,7 @@ class Visit:
     writer: asyncio.StreamWriter
 
     async def request(self) -> bytes:
-        """Read one request; return its body."""
+        """Read a request; return its body."""
         head = await self.reader.readuntil(b"\r\n\r\n")
         length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
         body = await self.reader.readexactly(int(length.partition(b":")[2]))
@@ -196,7 +201,7 @@ Behaviour = Callable[[Visit], Awaitable[None]]
 
 
 def raw(*parts: bytes, pause_s: float = 0.0) -> Behaviour:
-    """Read a request, send this, and wait for them to go."""
+    """Return a behaviour: read a request, send these bytes, and wait for the client to disconnect."""
 
     async def behave(visit: Visit) -> None:
         await visit.request()
@@ -209,7 +214,7 @@ def raw(*parts: bytes, pause_s: float = 0.0) -> Behaviour:
 
 
 async def kind(visit: Visit) -> None:
-    """A good server: it answers as long as it is asked."""
+    """Answer each request of a connection correctly."""
     while True:
         await visit.request()
         await visit.say(OK_ANSWER)
@@ -219,7 +224,9 @@ async def kind(visit: Visit) -> None:
 async def serving(
     behaviour: Behaviour, context: ssl.SSLContext | None, host: str = "127.0.0.2", port: int = 0
 ) -> AsyncIterator[Server]:
-    """Serve on loopback; `behaviour` gets each connection, with the handshake done if there is a context."""
+    """Run a server on loopback.
+
+    `behaviour` gets each connection, after the handshake if there is a context."""
     server, running = Server(), set[asyncio.Task[None]]()
 
     async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -230,7 +237,7 @@ async def serving(
         try:
             await behaviour(Visit(server, reader, writer))
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # they have gone, or it is over
+            pass  # the client disconnected, or the test is over
         finally:
             server.left.release()
             running.discard(task)

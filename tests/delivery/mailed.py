@@ -10,7 +10,7 @@ from outcry.live.model import AlertRow
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind
 
-#: 14:13:20 UTC on a Monday, the hand clock's: 10:13:20 in New York.
+#: 14:13:20 UTC on a Monday, the time of the hand clock: 10:13:20 in New York.
 NOW_NS = 1_790_000_000_000_000_000
 
 ALERT = AlertRow(

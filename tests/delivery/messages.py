@@ -24,7 +24,7 @@ ADDRESSES = {Target.HTTPS: HOOK, Target.SLACK: SLACK, Target.DISCORD: DISCORD}
 
 
 class StillClock:
-    """A clock that stands until it is moved."""
+    """A clock that moves only when a test moves it."""
 
     def __init__(self, at_ns: int = NOW_NS) -> None:
         self.at_ns = at_ns
@@ -62,7 +62,7 @@ def make_message(
     symbols: tuple[str, ...] = (),
     first: int = 41,
 ) -> Message:
-    """A message of these alerts, numbered from `first`; without any, the test."""
+    """Return a message with these alerts, numbered from `first`; without alerts, a test message."""
     numbers: dict[str, int] = {}
     entries: list[Entry] = []
     for place, row in enumerate(alerts):
@@ -89,7 +89,7 @@ def reply(
 
 @dataclass
 class ScriptedEgress:
-    """Answers in turn, the last answer for ever; keeps what it was asked to post."""
+    """Responds with the given replies in turn, the last one repeatedly; records the posted requests."""
 
     replies: Sequence[Reply]
     posts: list[tuple[str, bytes, dict[str, str]]] = field(default_factory=list)
@@ -100,12 +100,12 @@ class ScriptedEgress:
 
 
 def send(sender: Sender, sent: Message, address: str = "", secrets: Sequence[str] = ()) -> SendResult:
-    """Send it, to the address of its target unless another is given."""
+    """Send a message to the URL of its target, unless another is given."""
     return asyncio.run(sender.send(sent, address or ADDRESSES[sent.subscription.target], secrets))
 
 
 def many(count: int, row: AlertRow | None = None) -> list[AlertRow]:
-    """So many alerts, a second apart."""
+    """Return this many alerts, a second apart."""
     first = row or alert()
     at_ms = first.at_ns // 1_000_000
     return [

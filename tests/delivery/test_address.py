@@ -19,7 +19,7 @@ from outcry.cli.endpoint import check
 from outcry.delivery.resolver import GuardedResolver, StaticResolver
 from outcry.delivery.url_rule import Destination, UrlRule, read_host, read_rule, translation_networks
 
-#: Where the service of these tests is reached.
+#: URL of the service in these tests.
 OWN = "https://api.levels.dev"
 RULE = read_rule(OWN)
 OUTCRY = Path(sys.executable).parent / "outcry"
@@ -42,8 +42,8 @@ def cases(shared: Path) -> list[dict[str, Any]]:
     return [case for case in read["cases"] if case["kind"] == "url"]
 
 
-def test_every_case_of_the_vectors(cases: list[dict[str, Any]]) -> None:
-    """Those with answers of a name service by those as well, one at a time."""
+def test_all_url_vectors(cases: list[dict[str, Any]]) -> None:
+    """Cases with answers of a name service are also checked with these answers, one at a time."""
     wrong: list[tuple[str, str, str]] = []
     for case in cases:
         place = RULE.check(case["url"])
@@ -61,13 +61,13 @@ def test_every_case_of_the_vectors(cases: list[dict[str, Any]]) -> None:
 
 @dataclass
 class Command:
-    """`outcry endpoint check` in this process, with settings of its own."""
+    """Runs `outcry endpoint check` in this process, with its own settings."""
 
     patch: pytest.MonkeyPatch
     printed: pytest.CaptureFixture[str]
 
     def __call__(self, url: str, *answers: str, **settings: str) -> tuple[int, str, str]:
-        """Its status, what it printed, and what it said besides."""
+        """Return the exit status, standard output, and standard error."""
         with self.patch.context() as patch:
             for name, value in settings.items():
                 patch.setenv(f"OUTCRY_{name}", value)
@@ -85,8 +85,8 @@ def command(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_says_the_same_as_the_vectors(cases: list[dict[str, Any]], command: Command) -> None:
-    """All but those that would ask a name service."""
+def test_the_command_agrees_with_the_url_vectors(cases: list[dict[str, Any]], command: Command) -> None:
+    """All cases except those that would query a name service."""
     for case in cases:
         if case["expect"] == "allow" and "dns" not in case and not case["cls"].endswith("literal"):
             continue
@@ -113,7 +113,7 @@ def test_the_command_and_its_answers(command: Command) -> None:
     assert command(url, "93.184.216.34", **denied)[:2] == (1, "endpoint_private\n")
 
 
-def test_a_name_that_cannot_be_found_now_is_taken_with_a_note(
+def test_an_unresolvable_name_is_accepted_with_a_note(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = StaticResolver(())
@@ -180,7 +180,7 @@ def test_the_installed_command(tmp_path: Path) -> None:
         ("https://mysite.dev/" + "a" * (2048 - 19), "https://mysite.dev/" + "a" * (2048 - 19)),
     ],
 )
-def test_what_is_taken_has_one_form(address: str, normalised: str) -> None:
+def test_accepted_urls_are_normalised(address: str, normalised: str) -> None:
     place = accepted(address)
     assert place.url == normalised
     assert accepted(normalised) == place
@@ -196,7 +196,7 @@ def test_what_is_taken_has_one_form(address: str, normalised: str) -> None:
         "mysite.dev/?u=https://mysite.dev/", "jar:https://mysite.dev!/", "1https://mysite.dev/",
     ],
 )  # fmt: skip
-def test_what_is_not_https_is_refused(address: str) -> None:
+def test_other_schemes_than_https_are_refused(address: str) -> None:
     assert code(address) == "endpoint_not_https"
 
 
@@ -208,7 +208,7 @@ SPACES = [
 
 
 @pytest.mark.parametrize("sign", SPACES, ids=[f"U+{ord(sign):04X}" for sign in SPACES])
-def test_what_cannot_be_seen_is_refused_wherever_it_stands(sign: str) -> None:
+def test_invisible_characters_are_refused_anywhere(sign: str) -> None:
     address = "https://mysite.dev:443/a?x=y"
     for place in range(len(address) + 1):
         assert code(address[:place] + sign + address[place:]) == "endpoint_invalid"
@@ -219,12 +219,12 @@ def test_what_cannot_be_seen_is_refused_wherever_it_stands(sign: str) -> None:
     [
         "", " ", "https://", "https:///in", "https://?x", "https://:443/", "https://./", "https://../",
         "https://mysite.dev/" + "a" * (2049 - 19), "https://" + "a." * 127 + "dev/", "https://" + "a" * 64 + ".dev/",
-        # two readings
+        # two interpretations
         "https://mysite.dev\\@127.0.0.1/", "https://mysite.dev/\\..\\", "https:\\\\mysite.dev/", "\\\\mysite.dev\\in",
         "https://mysite.dev#@127.0.0.1/", "https://mysite.dev/in#", "https://mysite.dev/?x#y", "https://#/",
         "https://127%2e0%2e0%2e1/", "https://%6c%6f%63alhost/", "https://mysite.dev%2f.10.0.0.1/",
         "https://mysite.dev%00/", "https://mysite%E3%80%82dev/", "https://mysite.dev:%34%34%33/",
-        # a port that is none
+        # invalid ports
         "https://mysite.dev:/", "https://mysite.dev:4e3/", "https://mysite.dev:443:80/", "https://mysite.dev:+443/",
         "https://mysite.dev:-1/", "https://mysite.dev:0443/", "https://mysite.dev:00/", "https://mysite.dev:0x1bb/",
         "https://mysite.dev:00443/", "https://mysite.dev: 443/", "https://mysite.dev:4_43/", "https://mysite.dev:443./",
@@ -235,13 +235,13 @@ def test_what_cannot_be_seen_is_refused_wherever_it_stands(sign: str) -> None:
         "https://1.2.3.4.5/", "https://256.1.1.1/", "https://08.8.8.8/", "https://8.8.8.08/", "https://8.8.8/",
         "https://0/", "https://1/", "https://0x/", "https://mysite.0x0/", "https://mysite.1/", "https://10.0.0.5../",
         "https://1e2.1.1.1.1/", "https://\u0661\u0662\u0667.0.0.1x.1/", "https://127.0.0.0x1/", "https://1.2.3.-4/",
-        # IPv6 that is none
+        # invalid IPv6
         "https://::1/", "https://[]/", "https://[::1/", "https://::1]/", "https://[::1]]/", "https://[[::1]]/",
         "https://[127.0.0.1]/", "https://[mysite.dev]/", "https://[fe80::1%25eth0]/", "https://[::1%25lo]/",
         "https://[fe80::1%eth0]/", "https://[1::2::3]/", "https://[12345::1]/", "https://[v1.fe80]/",
         "https://[::1]443/", "https://[::1]:/", "https://x[::1]/", "https://[::1]x/", "https://[::1].dev/",
         "https://[::ffff:127.1]/", "https://[::ffff:0177.0.0.1]/", "https://2606:4700:4700::1111/", "https://[:]/",
-        # names that are none
+        # invalid names
         "https://-a.mysite.dev/", "https://a-.mysite.dev/", "https://a..mysite.dev/", "https://.mysite.dev/",
         "https://mysite.dev../", "https://mysite,dev/", "https://mysite.dev;127.0.0.1/", "https://my_site.dev/",
         "https://mysite.dev&x/", "https://mysite.dev=x/", "https://*.mysite.dev/", "https://my!site.dev/",
@@ -253,7 +253,7 @@ def test_what_cannot_be_seen_is_refused_wherever_it_stands(sign: str) -> None:
         "https://\u05d0a1.mysite.dev/", "https://mysite.dev\uff20127.0.0.1/", "https://mysite.dev\uff1a25/",
     ],
 )  # fmt: skip
-def test_what_can_be_read_in_two_ways_or_in_none_is_refused(address: str) -> None:
+def test_ambiguous_and_malformed_urls_are_refused(address: str) -> None:
     assert code(address) == "endpoint_invalid"
 
 
@@ -265,12 +265,12 @@ def test_what_can_be_read_in_two_ways_or_in_none_is_refused(address: str) -> Non
         "https://[::1]@mysite.dev/", "https://ann@[::1]/", "https://mysite.dev@", "https://ann@mysite.dev:25/",
     ],
 )  # fmt: skip
-def test_names_and_passwords_are_refused(address: str) -> None:
+def test_user_names_and_passwords_in_urls_are_refused(address: str) -> None:
     assert code(address) == "endpoint_userinfo"
 
 
 @pytest.mark.parametrize("port", [65536, 65979, 99999, 4294967739])
-def test_what_is_too_great_for_a_port_is_none(port: int) -> None:
+def test_a_port_number_above_the_maximum_is_refused(port: int) -> None:
     assert code(f"https://mysite.dev:{port}/") == "endpoint_invalid"
 
 
@@ -304,7 +304,7 @@ INSIDE_6 = [
 
 
 @pytest.mark.parametrize("number", INSIDE_4)
-def test_what_is_not_public_is_refused_in_every_spelling(number: str) -> None:
+def test_private_addresses_are_refused_in_every_notation(number: str) -> None:
     shown = number.translate({ord("0") + digit: chr(0xFF10 + digit) for digit in range(10)})
     for host in (number, f"{number}.", shown, number.replace(".", "\u3002"), number.replace(".", "\uff61")):
         assert code(f"https://{host}/") == "endpoint_private", host
@@ -313,7 +313,7 @@ def test_what_is_not_public_is_refused_in_every_spelling(number: str) -> None:
 
 
 @pytest.mark.parametrize("number", INSIDE_6)
-def test_what_is_not_public_is_refused_in_long_and_short(number: str) -> None:
+def test_private_addresses_are_refused_in_long_and_short_form(number: str) -> None:
     address = IPv6Address(number)
     for host in (number, address.exploded, address.exploded.upper(), address.compressed):
         assert code(f"https://[{host}]/") == "endpoint_private", host
@@ -328,7 +328,7 @@ def test_what_is_not_public_is_refused_in_long_and_short(number: str) -> None:
      "203.0.112.1", "203.0.114.1", "223.255.255.254", "2000::1", "2001:200::1", "2001:4860:4860::8888", "2003::1",
      "2606:4700:4700::1111", "2620:4f:7fff::1", "2a00:1450::1", "3ffd::1", "3fff:1000::1"],
 )  # fmt: skip
-def test_what_lies_just_outside_is_public(number: str) -> None:
+def test_addresses_next_to_private_networks_are_public(number: str) -> None:
     assert RULE.is_public(ip_address(number))
     assert code(f"https://{f'[{number}]' if ':' in number else number}/") == "ok"
 
@@ -347,7 +347,7 @@ def test_an_address_with_a_zone_is_never_public() -> None:
      "\u24db\u24de\u24d2\u24d0\u24db\u24d7\u24de\u24e2\u24e3", "local\uff48ost", "\uff4cocalhost", "foo\u3002localhost",
      "\u017fvc.\u017fvc", "printer.\uff2c\uff2f\uff23\uff21\uff2c"],
 )  # fmt: skip
-def test_names_that_never_lead_outside_are_refused(name: str) -> None:
+def test_names_of_private_networks_are_refused(name: str) -> None:
     assert code(f"https://{name}/") == "endpoint_private"
 
 
@@ -360,7 +360,7 @@ def test_this_service_itself_is_refused(spelt: str) -> None:
     assert code(f"https://{spelt}/", read_rule("http://API.levels.dev:8000")) == "endpoint_self"
 
 
-def test_admitted_hosts_are_taken_exactly_and_nothing_else_is_loosened() -> None:
+def test_allowing_a_host_allows_only_that_host() -> None:
     rule = read_rule(OWN, "localhost:9443, sink ,[::1]:9443,10.0.0.5, Nas.Home:8443,api.levels.dev:9443")
     for address in ("https://localhost:9443/in", "https://LOCALHOST.:9443/", "https://sink/", "https://sink:443/",
                     "https://[0:0::1]:9443/", "https://10.0.0.5/", "https://nas.home:8443/",
@@ -408,18 +408,18 @@ def test_denied_networks_are_denied_to_all() -> None:
         "sink:65536",
     ],
 )
-def test_what_cannot_be_admitted_is_named(entry: str) -> None:
+def test_an_invalid_allowed_host_is_named(entry: str) -> None:
     with pytest.raises(ValueError, match="private_hosts"):
         read_rule(private_hosts=f"sink,{entry}")
 
 
 @pytest.mark.parametrize("entry", ["10.0.0.1/8", "10.0.0.0/33", "sink", "10.*", "::/129"])
-def test_what_cannot_be_denied_is_named(entry: str) -> None:
+def test_an_invalid_denied_network_is_named(entry: str) -> None:
     with pytest.raises(ValueError, match="egress_denied"):
         read_rule(egress_denied=f"192.0.2.0/24,{entry}")
 
 
-def test_translators_are_found_where_their_prefix_may_end() -> None:
+def test_translator_prefixes_of_every_length_are_detected() -> None:
     """RFC 6052, table of 2.4, with 192.0.0.170 (c000:00aa) in place of its example."""
     answers = ["2606:4700:c000:aa::", "2606:4700:1c0:0:aa::", "2606:4700:122:c000:0:aa00::",
                "2606:4700:122:3c0:0:aa::", "2606:4700:122:344:c0:0:aa00::", "2606:4700:122:344::c000:aa",
@@ -449,7 +449,7 @@ ADDRESSES = st.one_of(
 
 @pytest.mark.hypothesis
 @given(ADDRESSES)
-def test_whatever_is_taken_is_canonical_and_leads_to_the_public_only(address: str) -> None:
+def test_accepted_urls_are_canonical_and_public(address: str) -> None:
     place = RULE.check(address)
     if isinstance(place, str):
         assert place in {"endpoint_invalid", "endpoint_not_https", "endpoint_userinfo", "endpoint_port",

@@ -24,7 +24,7 @@ ROW = replace(SUBSCRIPTION, phase=SubscriptionPhase.UNCONFIRMED)
 
 
 class MemorySubscriptions:
-    """Subscriptions, as far as consent asks them."""
+    """The part of subscriptions in memory that consent uses."""
 
     def __init__(self, *rows: SubscriptionRow) -> None:
         self.rows = {(row.user_id, row.id): row for row in rows}
@@ -42,14 +42,14 @@ class MemorySubscriptions:
 
     def _move(self, user_id: int, subscription_id: int, sign: Sign, reason: str) -> bool:
         before = self.one(user_id, subscription_id)
-        if sign is Sign.UNSUBSCRIBED:  # as it is sealed anew then
+        if sign is Sign.UNSUBSCRIBED:  # sealing anew changes it
             before = replace(before, sealed_address=before.sealed_address + b"+")
         after = self.rows[user_id, subscription_id] = moved_on(before, sign, reason)
         return before.phase is not after.phase
 
 
 class Post:
-    """Takes mail, or refuses it."""
+    """Store emails instead of sending them, or fail."""
 
     def __init__(self) -> None:
         self.mails: list[Mail] = []
@@ -62,14 +62,14 @@ class Post:
 
 
 def limiters(clock: HandClock) -> tuple[SlidingWindowLimiter, SlidingWindowLimiter]:
-    """What counts the questions of an hour and of a week."""
+    """Return the limiters of confirmation emails per hour and per week."""
     return SlidingWindowLimiter(lambda: clock.now_ns() // HOURLY), SlidingWindowLimiter(
         lambda: clock.now_ns() // WEEKLY
     )
 
 
 class Harness:
-    """Everything, with a clock to move."""
+    """Consent with its collaborators and a clock that tests move."""
 
     def __init__(self, *rows: SubscriptionRow) -> None:
         self.subscriptions, self.post, self.clock, self.log_lines = (
@@ -90,7 +90,7 @@ class Harness:
         return self.subscriptions.one(ROW.user_id, ROW.id)
 
 
-def test_a_reader_says_yes_once_or_again() -> None:
+def test_a_reader_can_confirm_once_or_repeatedly() -> None:
     harness = Harness(ROW)
     token = harness.token("confirm")
     for _ in range(2):
@@ -98,7 +98,7 @@ def test_a_reader_says_yes_once_or_again() -> None:
         assert harness.row().phase is SubscriptionPhase.ACTIVE
 
 
-def test_a_reader_ends_it_once_or_again_however_late() -> None:
+def test_a_reader_can_unsubscribe_at_any_time_once_or_repeatedly() -> None:
     harness = Harness(replace(ROW, phase=SubscriptionPhase.ACTIVE))
     token = harness.token("unsubscribe")
     harness.clock.pass_s(5 * 365 * 24 * 3600)
@@ -107,7 +107,7 @@ def test_a_reader_ends_it_once_or_again_however_late() -> None:
         assert (harness.row().phase, harness.row().reason) == (SubscriptionPhase.UNCONFIRMED, "unsubscribed")
 
 
-def test_a_question_can_be_answered_for_a_week() -> None:
+def test_a_confirmation_link_expires_after_a_week() -> None:
     harness = Harness(ROW)
     token = harness.token("confirm")
     harness.clock.pass_s(7 * 24 * 3600 - 1)
@@ -117,7 +117,7 @@ def test_a_question_can_be_answered_for_a_week() -> None:
     assert harness.consent.confirm(token) is None
 
 
-def test_a_yes_from_before_a_no_does_not_count_after_it() -> None:
+def test_a_confirmation_link_from_before_unsubscribing_is_void() -> None:
     harness = Harness(ROW)
     questions = [harness.token("confirm")]
     for _ in range(2):
@@ -132,22 +132,22 @@ def test_a_yes_from_before_a_no_does_not_count_after_it() -> None:
     assert harness.row().phase is SubscriptionPhase.ACTIVE
 
 
-def test_looking_at_a_link_changes_nothing() -> None:
+def test_viewing_a_link_changes_nothing() -> None:
     harness = Harness(ROW)
     for purpose in ("confirm", "unsubscribe"):
         assert harness.consent.find(purpose, harness.token(purpose)) == ROW
     assert harness.row() == ROW
 
 
-def test_a_link_holds_for_its_purpose_alone() -> None:
+def test_a_link_is_valid_for_its_purpose_only() -> None:
     harness = Harness(ROW)
     assert harness.consent.confirm(harness.token("unsubscribe")) is None
     assert harness.consent.unsubscribe(harness.token("confirm")) is None
     assert harness.row() == ROW
 
 
-def test_a_link_holds_for_the_address_it_was_mailed_to() -> None:
-    """Written in another case an address is the same."""
+def test_a_link_is_valid_for_its_recipient_address() -> None:
+    """The case of letters in an address does not matter."""
     harness = Harness(replace(ROW, shown="ben@example.com"))
     for purpose in ("confirm", "unsubscribe"):
         assert harness.consent.find(purpose, harness.token(purpose)) is None
@@ -160,7 +160,7 @@ OTHER_IDS = ["another of the same", "another's", "no e-mail"]
 
 
 @pytest.mark.parametrize("other", OTHERS, ids=OTHER_IDS)
-def test_a_link_holds_for_its_subscription_alone(other: SubscriptionRow) -> None:
+def test_a_link_is_valid_for_its_subscription_only(other: SubscriptionRow) -> None:
     harness = Harness(other)
     for purpose in ("confirm", "unsubscribe"):
         token = harness.token(purpose)
@@ -169,20 +169,20 @@ def test_a_link_holds_for_its_subscription_alone(other: SubscriptionRow) -> None
     assert harness.subscriptions.one(other.user_id, other.id) == other
 
 
-def test_a_link_altered_in_any_place_is_none() -> None:
+def test_an_altered_link_is_invalid() -> None:
     harness = Harness(ROW)
     for purpose in ("confirm", "unsubscribe"):
         token = harness.token(purpose)
         for place, build_message in enumerate(token):
             bits = (
                 URL_SAFE.index(build_message) ^ 0b100000
-            )  # the first bit: some of the last character count for nothing
+            )  # the first bit, because some bits of the last character are padding
             altered = token[:place] + URL_SAFE[bits] + token[place + 1 :]
             assert harness.consent.find(purpose, altered) is None
         assert harness.consent.find(purpose, token[:-2]) is None
 
 
-def test_a_link_says_nothing_about_its_reader_and_fits_a_line_of_mail() -> None:
+def test_a_link_is_opaque_and_fits_a_line_of_an_email() -> None:
     harness, row = Harness(), replace(ROW, id=999_999_999, user_id=999_999_999)
     for purpose in ("confirm", "unsubscribe"):
         token = harness.token(purpose, row)
@@ -191,7 +191,7 @@ def test_a_link_says_nothing_about_its_reader_and_fits_a_line_of_mail() -> None:
         assert b"ann" not in payload
 
 
-# -- links of the form before, made by that version from the same key and row
+# -- links in the previous format, created by that version from the same key and row
 
 EARLIER: dict[Purpose, str] = {
     "confirm": "3.7.1790604800.q6bXsCYynx-wKoW7UqV-zi8JWH_5gLvkM0xwRsMpFFU",
@@ -199,7 +199,7 @@ EARLIER: dict[Purpose, str] = {
 }
 
 
-def test_an_earlier_link_to_agree_holds_for_its_week() -> None:
+def test_a_confirmation_link_in_the_previous_format_is_valid_for_a_week() -> None:
     harness = Harness(ROW)
     harness.clock.pass_s(7 * 24 * 3600 - 1)
     assert harness.consent.confirm(EARLIER["confirm"]) is not None
@@ -208,7 +208,7 @@ def test_an_earlier_link_to_agree_holds_for_its_week() -> None:
     assert harness.consent.confirm(EARLIER["confirm"]) is None
 
 
-def test_an_earlier_link_to_unsubscribe_holds_however_late() -> None:
+def test_an_unsubscribe_link_in_the_previous_format_never_expires() -> None:
     harness = Harness(replace(ROW, phase=SubscriptionPhase.ACTIVE))
     harness.clock.pass_s(5 * 365 * 24 * 3600)
     for _ in range(2):
@@ -216,7 +216,7 @@ def test_an_earlier_link_to_unsubscribe_holds_however_late() -> None:
         assert (harness.row().phase, harness.row().reason) == (SubscriptionPhase.UNCONFIRMED, "unsubscribed")
 
 
-def test_an_earlier_link_holds_for_its_purpose_and_address_alone() -> None:
+def test_a_link_in_the_previous_format_is_valid_for_its_purpose_and_address_only() -> None:
     harness = Harness(ROW)
     assert harness.consent.confirm(EARLIER["unsubscribe"]) is None
     assert harness.consent.unsubscribe(EARLIER["confirm"]) is None
@@ -229,7 +229,7 @@ def test_an_earlier_link_holds_for_its_purpose_and_address_alone() -> None:
 
 
 @pytest.mark.parametrize("other", OTHERS, ids=OTHER_IDS)
-def test_an_earlier_link_with_other_numbers_written_over_is_none(other: SubscriptionRow) -> None:
+def test_a_link_in_the_previous_format_with_changed_ids_is_invalid(other: SubscriptionRow) -> None:
     harness = Harness(ROW, other) if other.target is Target.EMAIL else Harness(other)
     mac = EARLIER["unsubscribe"].rpartition(".")[2]
     forged = f"{other.user_id}.{other.id}.0.{mac}"
@@ -237,7 +237,7 @@ def test_an_earlier_link_with_other_numbers_written_over_is_none(other: Subscrip
     assert harness.subscriptions.one(other.user_id, other.id) == other
 
 
-def test_an_earlier_link_with_a_longer_time_written_into_it_is_none() -> None:
+def test_a_link_in_the_previous_format_with_a_changed_expiry_is_invalid() -> None:
     harness = Harness(ROW)
     user, number, _, mac = EARLIER["confirm"].split(".")
     for until_s in ("0", "999999999999"):
@@ -259,31 +259,31 @@ def test_an_earlier_link_with_a_longer_time_written_into_it_is_none() -> None:
         "é" * 20,
     ],
 )
-def test_what_is_no_link_is_none(token: str) -> None:
+def test_a_malformed_link_is_invalid(token: str) -> None:
     harness = Harness(ROW)
     assert harness.consent.confirm(token) is None
     assert harness.consent.unsubscribe(token) is None
     assert harness.row() == ROW
 
 
-def test_a_link_of_another_key_is_none() -> None:
+def test_a_link_of_another_key_is_invalid() -> None:
     harness = Harness(ROW)
     there = ConsentLinks(b"another key", SITE, harness.clock).unsubscribe(ROW)
     assert harness.consent.unsubscribe(there.partition("token=")[2]) is None
 
 
-def test_a_subscription_that_is_gone_has_no_links() -> None:
+def test_links_of_a_removed_subscription_are_invalid() -> None:
     harness = Harness(ROW)
     token = harness.token("unsubscribe")
     harness.subscriptions.rows.clear()
     assert harness.consent.unsubscribe(token) is None
 
 
-# -- asking
+# -- confirmation emails
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_the_question_says_where_it_comes_from_and_how_to_agree(language: str) -> None:
+def test_the_confirmation_email_names_its_sender_and_link(language: str) -> None:
     harness = Harness(ROW)
     assert harness.consent.ask(ROW, language) == "asked"
     (mail,) = harness.post.mails
@@ -293,13 +293,13 @@ def test_the_question_says_where_it_comes_from_and_how_to_agree(language: str) -
     assert harness.consent.confirm(token) is not None
 
 
-def test_what_its_owner_typed_is_not_in_the_question() -> None:
+def test_the_confirmation_email_omits_text_of_the_owner() -> None:
     harness = Harness(ROW)
     harness.consent.ask(replace(ROW, label="Buy now: https://spam.example"), "en")
     assert "Buy" not in harness.post.mails[0].text + harness.post.mails[0].subject
 
 
-def test_one_address_is_asked_three_times_an_hour_whoever_asks() -> None:
+def test_an_address_gets_three_confirmation_emails_an_hour_from_all_users() -> None:
     harness = Harness(ROW)
     asked = [replace(ROW, user_id=user_id) for user_id in (3, 4, 5)]
     assert [harness.consent.ask(row, "en") for row in asked] == ["asked"] * 3
@@ -311,18 +311,18 @@ def test_one_address_is_asked_three_times_an_hour_whoever_asks() -> None:
     assert harness.consent.ask(ROW, "en") == "asked"
 
 
-def test_a_mailbox_is_one_however_it_is_tagged() -> None:
+def test_tagged_addresses_count_as_one_mailbox() -> None:
     harness = Harness(ROW)
     tagged = [replace(ROW, user_id=user, shown=f"ann+{user}@example.com") for user in (3, 4, 5, 6)]
     assert [harness.consent.ask(row, "en") for row in tagged] == ["asked", "asked", "asked", "often"]
 
 
-def test_who_unsubscribed_is_asked_once_a_week_whatever_is_made_anew() -> None:
+def test_an_unsubscribed_reader_gets_one_confirmation_email_a_week() -> None:
     harness = Harness(replace(ROW, phase=SubscriptionPhase.ACTIVE))
     harness.consent.unsubscribe(harness.token("unsubscribe"))
     fresh = replace(
         ROW, id=9, user_id=4, shown="Ann+again@example.com"
-    )  # removed and made anew, by somebody else
+    )  # removed and created again by another user
     assert harness.consent.ask(harness.row(), "en") == "asked"
     harness.clock.pass_s(7 * 24 * 3600 - 60)
     assert [harness.consent.ask(row, "en") for row in (fresh, harness.row())] == ["often", "often"]
@@ -330,24 +330,24 @@ def test_who_unsubscribed_is_asked_once_a_week_whatever_is_made_anew() -> None:
     assert harness.consent.ask(harness.row(), "en") == "asked"
     assert (
         harness.consent.ask(harness.row(), "en") == "often"
-    )  # for good: it still says that its reader unsubscribed
+    )  # the row still records that its reader unsubscribed
 
 
-def test_one_user_asks_ten_times_an_hour_wherever() -> None:
+def test_a_user_can_cause_ten_confirmation_emails_an_hour() -> None:
     harness = Harness(ROW)
     came = [harness.consent.ask(replace(ROW, shown=f"r{number}@example.com"), "en") for number in range(11)]
     assert came == ["asked"] * 10 + ["often"]
     assert harness.consent.ask(replace(ROW, user_id=4, shown="r11@example.com"), "en") == "asked"
 
 
-def test_a_question_that_cannot_be_mailed_is_told_to_the_operator() -> None:
+def test_a_failed_confirmation_email_is_reported_to_the_operator() -> None:
     harness = Harness(ROW)
     harness.post.broken = True
     assert harness.consent.ask(ROW, "en") == "mail_failed"
     assert harness.log_lines == ["email_failed kind=digest problem=mail.example.com:587 answered 451"]
 
 
-def test_without_mail_nobody_is_asked() -> None:
+def test_without_email_no_confirmation_is_sent() -> None:
     harness = Harness(ROW)
     mute = MailConsent(harness.subscriptions, harness.links, None, *limiters(harness.clock))  # type: ignore[arg-type]
     assert mute.ask(ROW, "en") == "mail_not_set_up"

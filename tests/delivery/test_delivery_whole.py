@@ -1,4 +1,4 @@
-"""Delivery as part of the service: it runs beside the answers, restarts after a failure, and never breaks the pages."""
+"""Delivery within the service: it runs beside the answers, restarts after a failure, and never breaks the pages."""
 
 import asyncio
 from collections import Counter
@@ -29,7 +29,7 @@ ARRIVED = SendResult(
 
 
 class Turns:
-    """A dispatcher whose runs go as `ways` says, the last way for ever."""
+    """A dispatcher whose runs end as `ways` specifies, the later ones only when cancelled."""
 
     def __init__(self, *ways: Exception | None) -> None:
         self.counts: Counter[tuple[Target, str]] = Counter({(Target.HTTPS, "ok"): 3})
@@ -46,7 +46,7 @@ class Turns:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            await asyncio.sleep(0.01)  # something is under way
+            await asyncio.sleep(0.01)  # a delivery is in progress
             self.ended.append("what was under way is recorded")
             raise
 
@@ -58,7 +58,7 @@ class Turns:
 
 
 class Guard:
-    """Judges as it is told, after so long."""
+    """Returns a scripted verdict after a delay."""
 
     def __init__(self, ended: list[str], verdict: str = "ok", after_s: float = 0) -> None:
         self._ended, self._verdict, self._after_s = ended, verdict, after_s
@@ -72,7 +72,7 @@ class Guard:
 
 
 class MemoryOutbox:
-    """An outbox that keeps tests, unless it is busy at one of its two turns."""
+    """An outbox that stores test attempts, and raises `StoreBusy` in the named method."""
 
     def __init__(self, busy_at: str = "") -> None:
         self._busy_at = busy_at
@@ -90,7 +90,7 @@ class MemoryOutbox:
 
 
 class Answering:
-    """A sender that does as it is told."""
+    """A sender with a scripted result."""
 
     def __init__(self, do: Callable[[], SendResult]) -> None:
         self._do = do
@@ -106,7 +106,7 @@ def reader(_user_id: int) -> Reader:
 
 
 class Whole:
-    """A delivery of parts that can be told what to do."""
+    """Delivery with scripted parts."""
 
     def __init__(self, do: Callable[[], SendResult] = lambda: ARRIVED, **parts: Any) -> None:
         self.dispatcher = parts.get("dispatcher") or Turns()
@@ -156,7 +156,7 @@ def test_it_runs_until_it_is_stopped_and_ends_in_order() -> None:
     assert whole.delivery.counted() == {"https ok": 3}
 
 
-def test_a_dispatcher_that_breaks_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_dispatcher_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_ANEW_S", 0.0)
     dispatcher = Turns(RuntimeError("one"), RuntimeError("two"))
     whole = Whole(dispatcher=dispatcher)
@@ -171,7 +171,7 @@ def test_a_dispatcher_that_breaks_is_begun_anew(monkeypatch: pytest.MonkeyPatch)
     assert whole.log_lines == ["delivery_restarted"] * 2
 
 
-def test_addresses_are_judged_by_the_guard_and_mail_by_what_is_set_up() -> None:
+def test_urls_are_checked_by_the_guard_and_email_by_the_settings() -> None:
     whole = Whole()
 
     async def live() -> list[str]:
@@ -185,7 +185,7 @@ def test_addresses_are_judged_by_the_guard_and_mail_by_what_is_set_up() -> None:
     assert whole.delivery.check_url(Target.HTTPS, "https://there") == "unverified"
 
 
-def test_a_guard_that_takes_too_long_judges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guard_that_takes_too_long_gives_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_JUDGING_S", 0.05)
     whole = Whole(guard=Guard([], after_s=60))
 
@@ -196,7 +196,7 @@ def test_a_guard_that_takes_too_long_judges_nothing(monkeypatch: pytest.MonkeyPa
     assert asyncio.run(live()) == "unverified"
 
 
-def test_a_test_goes_as_alerts_go_is_kept_and_opens_the_lane() -> None:
+def test_a_successful_test_is_stored_and_enables_the_queue() -> None:
     whole = Whole()
     assert whole.tested() == module.TestResult("ok", 200, 84, (("dns", 4),), "{}", "thanks")
     ((message, address, secrets),) = whole.sender.sent
@@ -207,14 +207,14 @@ def test_a_test_goes_as_alerts_go_is_kept_and_opens_the_lane() -> None:
     assert (queue.failures, queue.warned) == (0, 0)
 
 
-def test_a_test_that_fails_does_not_count_against_the_lane() -> None:
+def test_a_failed_test_does_not_count_against_the_queue() -> None:
     whole = Whole(lambda: SendResult(Verdict.LATER, "status", 500))
     assert whole.tested().code == "status"
     ((attempt, queue),) = whole.outbox.attempts
     assert (attempt.outcome, attempt.code, queue) == ("failed", "status", None)
 
 
-def test_a_test_whose_sender_breaks_says_whose_fault_that_was() -> None:
+def test_a_test_reports_an_error_of_its_sender() -> None:
     def broken() -> SendResult:
         raise RuntimeError("a fault of ours")
 
@@ -224,7 +224,7 @@ def test_a_test_whose_sender_breaks_says_whose_fault_that_was() -> None:
     assert whole.log_lines == ["sender_failed"]
 
 
-def test_a_test_whatever_else_breaks_is_answered() -> None:
+def test_a_test_returns_a_result_after_any_other_error() -> None:
     def nobody(_user_id: int) -> Reader:
         raise AssertionError("removed meanwhile")
 
@@ -240,7 +240,7 @@ def test_a_test_while_the_store_is_busy(busy_at: str, code: str, sent: int) -> N
     assert len(whole.sender.sent) == sent
 
 
-def test_a_test_where_nothing_is_set_up_to_send() -> None:
+def test_a_test_without_a_configured_sender() -> None:
     assert Whole().tested(Target.EMAIL).code == "mail_not_set_up"
 
 
@@ -256,13 +256,13 @@ def test_a_test_that_is_never_answered_ends(monkeypatch: pytest.MonkeyPatch) -> 
     assert whole.tested().code == "answer_timeout"
 
 
-def test_a_test_before_anything_runs_is_no_fault_of_the_address() -> None:
+def test_a_test_before_the_start_does_not_blame_the_url() -> None:
     whole = Whole()
     assert whole.delivery.test(subscription(Target.HTTPS), "https://there", []).code == "our_fault"
     assert whole.outbox.attempts == []
 
 
-def test_a_house_delivers_by_its_settings(tmp_path: Path) -> None:
+def test_delivery_follows_the_settings(tmp_path: Path) -> None:
     settings = read_settings({}, data=str(tmp_path), private_hosts="localhost:8443, sink.lan")
     with open_installation(settings) as installation:
         delivery = people_of(installation).delivery

@@ -60,7 +60,7 @@ def parts(source: bytes) -> tuple[EmailMessage, str, str]:
 
 
 class _Page(HTMLParser):
-    """What HTML says, and what it would fetch or run."""
+    """Collects the text of HTML, and whatever it would load or run."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class _Page(HTMLParser):
         return " ".join(" ".join(self.texts).split())
 
 
-# -- as it arrives
+# -- the email that arrives
 
 
 def test_a_digest_arrives_as_text_and_as_html() -> None:
@@ -113,9 +113,11 @@ def test_a_digest_arrives_as_text_and_as_html() -> None:
     assert f'href="{END}"' in html
 
 
-def test_what_a_program_reads_of_it() -> None:
-    """RFC 8058 asks for both List-Unsubscribe headers, whole and as they are, for the signature to cover; RFC 3834 for
-    Auto-Submitted."""
+def test_headers_for_mail_programs() -> None:
+    """A mail program sees the headers that mailbox providers require.
+
+    RFC 8058 requires both List-Unsubscribe headers, unaltered and covered by the signature; RFC 3834 requires Auto-
+    Submitted."""
     taken = Taken()
     with server(taken) as port:
         sent(port, make_message(ES))
@@ -130,7 +132,7 @@ def test_what_a_program_reads_of_it() -> None:
     assert max(map(len, taken.sources[0].split(b"\r\n"))) <= 998
 
 
-def test_a_mail_sent_again_is_known_by_the_same_id() -> None:
+def test_a_retried_email_has_the_same_id() -> None:
     taken = Taken()
     with server(taken) as port:
         for tries in range(2):
@@ -138,7 +140,7 @@ def test_a_mail_sent_again_is_known_by_the_same_id() -> None:
     assert [mail["Message-ID"] for mail in taken.mails] == ["<msg_2f0c@example.com>"] * 2
 
 
-def test_a_test_says_that_it_is_one() -> None:
+def test_a_test_email_is_labelled_as_a_test() -> None:
     taken = Taken()
     with server(taken) as port:
         done = sent(port, make_message())
@@ -150,7 +152,7 @@ def test_a_test_says_that_it_is_one() -> None:
     assert END not in done.request
 
 
-def test_what_was_missed_is_told_once_it_arrived() -> None:
+def test_missed_alerts_are_reported_until_an_email_arrives() -> None:
     taken = Taken()
     with server(taken) as port:
         assert sent(port, make_message(ES, missed=3)).reported_missed
@@ -162,7 +164,7 @@ def test_what_was_missed_is_told_once_it_arrived() -> None:
         assert "3 earlier alerts could not be delivered." in form
 
 
-# -- what comes of it
+# -- results
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_what_was_missed_is_told_once_it_arrived() -> None:
         ("250 OK", "554 5.6.0 bad content", Verdict.LATER, "mail_failed", 554),
     ],
 )
-def test_what_the_server_answers_decides(
+def test_the_servers_response_decides_the_result(
     welcome: str, answer: str, verdict: Verdict, code: str, status: int
 ) -> None:
     taken, said = Taken(), list[str]()
@@ -188,13 +190,13 @@ def test_what_the_server_answers_decides(
         assert (done.verdict, done.code, done.status) == (verdict, code, status)
         refused = welcome if welcome != "250 OK" else answer
         assert done.excerpt == refused[4:]
-        # the operator is told what is the operator's to mend; a mailbox is its owner's
+        # the operator can correct it, or for a mailbox its owner
         where = f"127.0.0.1:{port} returned {status}"
         assert said == ([f"email_failed kind=alerts problem={where}"] if verdict is Verdict.LATER else [])
     assert taken.mails == []
 
 
-def test_a_wrong_password_is_the_operators_to_mend() -> None:
+def test_a_wrong_password_is_reported_to_the_operator() -> None:
     from tests.people.test_mail import _authenticate
 
     taken, said = Taken(), list[str]()
@@ -206,14 +208,14 @@ def test_a_wrong_password_is_the_operators_to_mend() -> None:
     assert said == [f"email_failed kind=alerts problem=127.0.0.1:{port} rejected the user name or password"]
 
 
-def test_a_server_that_is_away_is_tried_later() -> None:
+def test_an_unreachable_server_is_retried_later() -> None:
     said: list[str] = []
     done = sent(1, make_message(ES), said=said)
     assert (done.verdict, done.code, done.status) == (Verdict.LATER, "mail_failed", None)
     assert said == ["email_failed kind=alerts problem=connection to 127.0.0.1:1 failed: SMTPConnectError"]
 
 
-def test_a_server_that_says_nothing_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unresponsive_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(email_sender, "_WITHIN_S", 0.2)
 
     async def silent() -> SendResult:
@@ -234,8 +236,8 @@ def test_a_server_that_says_nothing_is_given_up_in_time(monkeypatch: pytest.Monk
     assert (done.verdict, done.code) == (Verdict.LATER, "mail_failed")
 
 
-def test_no_more_connections_at_a_time_than_a_server_bears(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two hold all the places there are; a third is told so, and was not tried."""
+def test_simultaneous_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two connections use all slots. A third message is reported as waiting and does not count as an attempt."""
     monkeypatch.setattr(email_sender, "_PATIENCE_S", 0.05)
     monkeypatch.setattr(email_sender, "AT_A_TIME", 2)
 
@@ -269,17 +271,17 @@ def test_an_address_cannot_add_a_header() -> None:
     assert taken.mails == []
 
 
-# -- what it says
+# -- contents
 
 
-def test_of_many_the_most_severe_are_shown_then_the_newest_and_the_others_counted() -> None:
+def test_a_long_digest_shows_the_most_severe_and_newest_and_counts_the_rest() -> None:
     many = [alert("ES", severity="info", at_ns=NOW_NS + n * 10**9) for n in range(60)]
     many[0] = alert("CL", severity="critical")
     digest = render_digest(make_message(*many), LINKS)
     assert digest.text.count("● Info") == MOST_SHOWN - 1
     assert digest.text.count("■ Critical") == 1
     assert f"and 10 more: {SITE}/alerts" in digest.text
-    assert "10:13:30 EDT" not in digest.text  # the tenth second's is the newest of those left out
+    assert "10:13:30 EDT" not in digest.text  # the tenth is the newest of those omitted
     assert "10:13:31 EDT" in digest.text
     assert digest.subject == "60 alerts: CL, ES"
     assert "more:" not in render_digest(make_message(*many[:MOST_SHOWN]), LINKS).text
@@ -291,7 +293,7 @@ def test_alerts_are_grouped_by_symbol_in_their_order() -> None:
     assert found == ["NQ", "● Info", "■ Critical", "ES", "▲ Warning"]
 
 
-def test_a_subject_says_how_many_and_which() -> None:
+def test_a_subject_has_the_number_and_symbols_of_alerts() -> None:
     symbols = ("ES", "NQ", "CL", "GC", "ZN", "6E", "YM", "RTY")
     assert render_digest(make_message(ES), LINKS).subject == "1 alert: ES"
     assert (
@@ -300,12 +302,12 @@ def test_a_subject_says_how_many_and_which() -> None:
     )
 
 
-def test_times_are_the_readers() -> None:
+def test_times_are_in_the_readers_time_zone() -> None:
     india = READER.__class__("a@example.com", "en", "Asia/Kolkata", 9)
     assert "Mon, Sep 21, 2026 19:43:20 IST" in render_digest(make_message(ES, reader=india), LINKS).text
 
 
-def test_a_german_reader_is_written_to_in_german() -> None:
+def test_a_german_reader_gets_german_emails() -> None:
     german = READER.__class__("a@example.com", "de", "Europe/Berlin", 9)
     digest = render_digest(make_message(ES, CL, missed=1, reader=german), LINKS)
     assert digest.subject == "2 Alerts: ES, CL"
@@ -319,14 +321,14 @@ def test_a_german_reader_is_written_to_in_german() -> None:
     assert '<html lang="de">' in digest.html
 
 
-def test_an_invented_market_is_called_so() -> None:
+def test_a_simulated_market_is_labelled_as_simulated() -> None:
     assert "Simulated market" not in render_digest(make_message(ES), LINKS).text
     digest = render_digest(make_message(ES, alert("NQ", invented=True)), LINKS)
     assert "Simulated market" in digest.text
     assert "Simulated market" in digest.html
 
 
-def test_a_mail_fetches_and_runs_nothing() -> None:
+def test_an_email_loads_and_runs_nothing() -> None:
     page = _Page(render_digest(make_message(ES, NQ, CL, missed=1), LINKS).html)
     assert page.fetched == []
     assert not page.tags & {"script", "img", "iframe", "link", "object", "svg", "form"}
@@ -335,17 +337,17 @@ def test_a_mail_fetches_and_runs_nothing() -> None:
 
 
 @given(label=st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
-def test_what_an_owner_typed_stays_text(label: str) -> None:
+def test_text_of_the_owner_is_escaped(label: str) -> None:
     page = _Page(render_digest(make_message(ES, subscription={"label": label + "<script>&"}), LINKS).html)
     assert "script" not in page.tags
     assert "<script>&" in page.text
 
 
-# -- its words
+# -- texts
 
 
 def test_every_text_has_german() -> None:
-    """What the templates and the module say through `words` is in the catalogue, or in that of alerts."""
+    """The catalogues contain every text of the templates and of `words`."""
     folder = FOLDERS[0].parent
     sources = [path.read_text() for path in (folder / "templates").iterdir()]
     sources.append((folder / "digest_message.py").read_text())
@@ -366,6 +368,6 @@ def test_every_text_has_german() -> None:
     assert texts - known == set()
 
 
-def test_a_language_there_is_not_is_english() -> None:
+def test_an_unknown_language_falls_back_to_english() -> None:
     for language in ("", "xx", "../de"):
         assert digest_message.vocabulary(language).language == "en"

@@ -18,12 +18,12 @@ from outcry.people.smtp import smtp_server
 
 
 def ns(text: str) -> int:
-    """`2026-03-08 06:59` in UTC, as ns."""
+    """Convert `2026-03-08 06:59` in UTC to ns."""
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 10**9
 
 
 class Days:
-    """Delivery of mail. The reader's clock is New York's, the daily digest at 17:00."""
+    """Delivery of emails. The reader's time zone is New York, the daily digest is sent at 17:00."""
 
     def __init__(self, harness: Harness, taken: Taken, port: int) -> None:
         self.harness, self.taken, self.log_lines = harness, taken, list[str]()
@@ -42,8 +42,9 @@ class Days:
         )
 
     def until(self, end: str, each_ns: int = NANOS_PER_MINUTE) -> list[tuple[str, str]]:
-        """Let time go by, with a round of deliveries each so often; the mails that came, each with its minute (UTC) and
-        its subject."""
+        """Advance the time with rounds of deliveries at an interval.
+
+        Returns the emails received, each with its minute (UTC) and its subject."""
         came: list[tuple[str, str]] = []
         while self.harness.clock.ns < ns(end):
             self.harness.step(self._worker)
@@ -62,12 +63,12 @@ def days(tmp_path: Path) -> Iterator[Days]:
 
 
 def begin(days: Days, at: str, **parts: object) -> None:
-    """Begin half a minute past: alerts gather for a second before anything is claimed."""
+    """Start half a minute past, because alerts are collected for a second before a worker claims them."""
     days.harness.clock.ns = ns(at) + 30 * NANOS_PER_SECOND
     days.subscribe(**parts)
 
 
-def test_an_hour_of_alerts_is_one_mail_and_an_empty_one_is_none(days: Days) -> None:
+def test_an_hour_of_alerts_is_one_email_and_an_empty_hour_sends_none(days: Days) -> None:
     begin(days, "2026-01-15 14:00", window="hour")
     days.harness.fire(2, severity="info")
     assert days.until("2026-01-15 14:20") == []
@@ -75,7 +76,7 @@ def test_an_hour_of_alerts_is_one_mail_and_an_empty_one_is_none(days: Days) -> N
     assert days.until("2026-01-15 18:00") == [("01-15 15:00", "5 alerts: ES, NQ")]
 
 
-def test_what_is_critical_comes_at_once_and_alone(days: Days) -> None:
+def test_critical_alerts_are_emailed_at_once_and_alone(days: Days) -> None:
     begin(days, "2026-01-15 14:00", window="day")
     days.harness.fire(1, severity="info")
     assert days.until("2026-01-15 14:10") == []
@@ -85,7 +86,7 @@ def test_what_is_critical_comes_at_once_and_alone(days: Days) -> None:
     assert days.until("2026-01-15 22:10", 10 * NANOS_PER_MINUTE) == [("01-15 22:00", "2 alerts: ES, NQ")]
 
 
-def test_what_is_critical_waits_where_its_reader_wishes_so(days: Days) -> None:
+def test_critical_alerts_wait_if_the_reader_chose_so(days: Days) -> None:
     begin(days, "2026-01-15 14:00", window="quarter", at_once=False)
     days.harness.fire(1, severity="critical")
     assert days.until("2026-01-15 15:00") == [("01-15 14:15", "1 alert: ES")]
@@ -111,13 +112,13 @@ def test_a_daily_digest_keeps_its_hour_when_the_clock_changes(
         hour_on = datetime.fromtimestamp((days.harness.clock.ns + NANOS_PER_HOUR) // 10**9, UTC)
         found += days.until(f"{hour_on:%Y-%m-%d %H:%M}", 10 * NANOS_PER_MINUTE)
     assert [at for at, _ in found] == came
-    # one at half past each hour: those before the first digest, then 23, 24 or 25 to a day
+    # one alert at half past each hour: those before the first digest, then 23, 24 or 25 per day
     counts = [subject.partition(" ")[0] for _, subject in found]
     assert counts == (["2", "23", "24"] if "03-07" in begins else ["1", "25", "24"])
 
 
-def test_a_daily_digest_outlives_a_mail_server_that_is_away_at_its_hour(days: Days) -> None:
-    """Its oldest alert has waited for a day by then: tries are counted from the hour of the digest."""
+def test_a_daily_digest_survives_an_outage_of_the_mail_server(days: Days) -> None:
+    """Its oldest alert has waited for a day by then; attempts count from the hour of the digest."""
     begin(days, "2026-01-15 22:00", window="day", at_once=False)
     days.harness.fire(1, severity="info")
     days.taken.answer = "451 4.3.0 try later"
@@ -127,7 +128,7 @@ def test_a_daily_digest_outlives_a_mail_server_that_is_away_at_its_hour(days: Da
     assert days.until("2026-01-16 22:50") == [("01-16 22:36", "1 alert: ES")]
 
 
-def test_a_digest_that_is_sent_again_is_the_same_mail(days: Days) -> None:
+def test_a_retried_digest_is_the_same_email(days: Days) -> None:
     begin(days, "2026-01-15 14:00", window="quarter")
     days.harness.fire(1, severity="info")
     ids: list[str] = []

@@ -17,13 +17,13 @@ ZONES = (NEW_YORK, BERLIN, KOLKATA, LORD_HOWE, CHATHAM, "America/Havana", "Ameri
 
 
 def ns(text: str) -> int:
-    """`2026-03-08 06:59` in UTC, as ns."""
+    """Convert `2026-03-08 06:59` in UTC to ns."""
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 10**9
 
 
-#: Zone, window, digest hour; when an entry was written and when its window ends, in UTC.
+#: Zone, window, digest hour; when an entry was created and when its window ends, in UTC.
 WORKED: list[tuple[str, Window, int, str, str]] = [
-    # an ordinary day; an entry on the very end of a window belongs to the next
+    # an ordinary day; an entry at the end of a window belongs to the next
     (NEW_YORK, "quarter", 17, "2026-01-15 14:07", "2026-01-15 14:15"),
     (NEW_YORK, "quarter", 17, "2026-01-15 14:15", "2026-01-15 14:30"),
     (NEW_YORK, "hour", 17, "2026-01-15 14:07", "2026-01-15 15:00"),
@@ -53,13 +53,13 @@ WORKED: list[tuple[str, Window, int, str, str]] = [
     (BERLIN, "quarter", 7, "2026-03-29 00:55", "2026-03-29 01:00"),
     # Berlin on 25 October 2026: 03:00 CEST (01:00 UTC) becomes 02:00 CET
     (BERLIN, "day", 2, "2026-10-24 23:10", "2026-10-25 00:00"),
-    (BERLIN, "day", 2, "2026-10-25 00:30", "2026-10-26 01:00"),  # the second 02:00 is no digest
+    (BERLIN, "day", 2, "2026-10-25 00:30", "2026-10-26 01:00"),  # the second 02:00 sends no digest
     (BERLIN, "hour", 2, "2026-10-25 00:30", "2026-10-25 01:00"),
     # Lord Howe on 5 April 2026: 02:00 at 11 h ahead (4 April 15:00 UTC) becomes 01:30 at 10 h 30 min
     (LORD_HOWE, "hour", 7, "2026-04-04 14:10", "2026-04-04 15:00"),  # the clock is set back on the full hour
-    (LORD_HOWE, "hour", 7, "2026-04-04 15:10", "2026-04-04 15:30"),  # 01:40, and 02:00 comes after all
+    (LORD_HOWE, "hour", 7, "2026-04-04 15:10", "2026-04-04 15:30"),  # 01:40, and 02:00 still follows
     (LORD_HOWE, "day", 2, "2026-04-04 14:10", "2026-04-04 15:30"),
-    (LORD_HOWE, "day", 7, "2026-04-03 20:00", "2026-04-04 20:30"),  # 24 hours and a half
+    (LORD_HOWE, "day", 7, "2026-04-03 20:00", "2026-04-04 20:30"),  # 24 and a half hours
     # Lord Howe on 4 October 2026: 02:00 at 10 h 30 min ahead (3 October 15:30 UTC) becomes 02:30 at 11 h
     (LORD_HOWE, "hour", 7, "2026-10-03 15:20", "2026-10-03 15:30"),
     (LORD_HOWE, "hour", 7, "2026-10-03 15:30", "2026-10-03 16:00"),  # 02:30
@@ -71,7 +71,7 @@ WORKED: list[tuple[str, Window, int, str, str]] = [
 
 
 @pytest.mark.parametrize(("zone", "window", "hour", "since", "end"), WORKED)
-def test_a_window_ends_when_the_readers_clock_says_so(
+def test_a_window_ends_in_the_readers_time_zone(
     zone: str, window: Window, hour: int, since: str, end: str
 ) -> None:
     found = datetime.fromtimestamp(window_end_ns(window, ns(since), zone, hour) // 10**9, UTC)
@@ -84,7 +84,7 @@ def test_a_window_ends_when_the_readers_clock_says_so(
     zone=st.sampled_from(ZONES),
     hour=st.integers(0, 23),
 )
-@example(at_s=ns("2026-11-01 05:00") // 10**9, nanos=0, zone=NEW_YORK, hour=1)  # 25 hours, and no more
+@example(at_s=ns("2026-11-01 05:00") // 10**9, nanos=0, zone=NEW_YORK, hour=1)  # at most 25 hours
 def test_a_window_always_ends_and_in_time(at_s: int, nanos: int, zone: str, hour: int) -> None:
     since_ns = at_s * 10**9 + nanos
     most: dict[Window, int] = {
@@ -113,5 +113,5 @@ def test_a_daily_digest_is_sent_at_its_hour_or_where_the_clock_jumped_over_it(
         assert before.replace(tzinfo=None) < wanted < there.replace(tzinfo=None)
 
 
-def test_a_zone_nobody_knows_any_more_is_utc() -> None:
+def test_an_unknown_time_zone_falls_back_to_utc() -> None:
     assert window_end_ns("day", ns("2026-01-15 14:07"), "Mars/Olympus", 17) == ns("2026-01-15 17:00")

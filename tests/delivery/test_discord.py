@@ -34,7 +34,7 @@ OK = reply(200, b'{"id": "1"}')
 
 
 def tried(message: Message, *replies: Reply) -> tuple[SendResult, list[dict[str, Any]]]:
-    """What came of it, and the messages that were posted."""
+    """Return the result of sending and the posted messages."""
     egress = ScriptedEgress(replies or [OK])
     sent = send(DiscordSender(egress, PAGES, StillClock()), message)
     assert {address for address, _, _ in egress.posts} == {f"{DISCORD}?wait=true"}
@@ -42,7 +42,7 @@ def tried(message: Message, *replies: Reply) -> tuple[SendResult, list[dict[str,
 
 
 def posted(message: Message) -> dict[str, Any]:
-    """The one message."""
+    """Return the single posted message."""
     sent, (body,) = tried(message)
     assert (sent.verdict, sent.code) == (Verdict.ARRIVED, "ok")
     return body
@@ -80,7 +80,7 @@ def test_severity_is_shape_and_word_and_colour() -> None:
     assert len(set(COLOURS.values())) == 3
 
 
-def test_the_test_is_no_signal() -> None:
+def test_a_test_message_looks_different_from_an_alert() -> None:
     (embed,) = posted(make_message(Target.DISCORD))["embeds"]
     assert embed["title"] == "● INFO · Webhook test"
     assert "not a market signal" in embed["description"]
@@ -94,7 +94,7 @@ def test_of_many_the_newest_are_shown_and_the_rest_counted() -> None:
     assert body["content"].split("\n")[1] == f"and 190 more: <{URL}>"
 
 
-def test_what_was_missed_is_told_in_one_line_and_counts_as_told() -> None:
+def test_missed_alerts_are_one_line_and_count_as_reported() -> None:
     sent, (body,) = tried(make_message(Target.DISCORD, [alert()], missed=37))
     assert sent.reported_missed
     assert body["content"].split("\n")[1].startswith("37 earlier alerts could not be delivered")
@@ -105,13 +105,13 @@ def test_what_was_missed_is_told_in_one_line_and_counts_as_told() -> None:
 HOSTILE = "@everyone <@1> **b** __u__ ~~s~~ `c` ```x``` ||p|| [click](https://evil.example) # h\n> q \u202egnp\x00 \\"
 
 
-def test_data_calls_nobody_and_formats_nothing() -> None:
+def test_data_cannot_mention_users_or_format_text() -> None:
     body = posted(make_message(Target.DISCORD, [alert(AlertType.NAKED_POC, ref=HOSTILE)]))
     text = body["embeds"][0]["description"]
     assert "\n" not in text
     assert "\u202e" not in text
     assert "\x00" not in text
-    for sign in "*_~`|<>[]@#\\":  # each of them stands after an escape of its own
+    for sign in "*_~`|<>[]@#\\":  # each one follows an escape of its own
         assert (
             text.replace("\\\\", "").count(sign) == text.replace("\\\\", "").count("\\" + sign)
             or sign == "\\"
@@ -124,7 +124,7 @@ def test_data_calls_nobody_and_formats_nothing() -> None:
 @pytest.mark.parametrize(
     ("symbol", "begins"), [("- x", r"\- x"), ("# x", r"\# x"), ("> x", r"\> x"), ("+ x", r"\+ x")]
 )
-def test_data_begins_no_list_heading_or_quotation(symbol: str, begins: str) -> None:
+def test_data_cannot_start_a_list_heading_or_quotation(symbol: str, begins: str) -> None:
     body = posted(make_message(Target.DISCORD, [alert(symbol=symbol)]))
     assert body["embeds"][0]["description"].startswith(begins)
 
@@ -139,7 +139,7 @@ def units(text: str) -> int:
 
 
 @given(st.lists(rows, max_size=60), st.integers(0, 10**6))
-def test_no_message_is_larger_than_discord_takes(alerts: list[Any], missed: int) -> None:
+def test_no_message_exceeds_discords_limits(alerts: list[Any], missed: int) -> None:
     body = posted(make_message(Target.DISCORD, alerts, missed=missed))
     assert set(body) == {"content", "embeds", "allowed_mentions"}
     assert 0 < units(body["content"]) <= 2000
@@ -175,7 +175,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("status", "body", "verdict", "code"), ANSWERS)
-def test_what_an_answer_means(status: int, body: bytes, verdict: Verdict, code: str) -> None:
+def test_meaning_of_each_response(status: int, body: bytes, verdict: Verdict, code: str) -> None:
     sent, messages = tried(make_message(Target.DISCORD, [alert()]), reply(status, body))
     assert (sent.verdict, sent.code, sent.status) == (verdict, code, status)
     assert len(messages) == 1
@@ -202,14 +202,14 @@ def test_it_waits_as_long_as_discord_asks(body: bytes, headers: dict[str, str], 
     assert sent.wait_ns == (None if wait_s is None else round(wait_s * S))
 
 
-def test_it_waits_before_a_limit_is_reached() -> None:
+def test_it_pauses_before_a_limit_is_reached() -> None:
     spent = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset-After": "1.470"}
     left = spent | {"X-RateLimit-Remaining": "1"}
     assert tried(make_message(Target.DISCORD, [alert()]), reply(headers=spent))[0].wait_ns == round(1.47 * S)
     assert tried(make_message(Target.DISCORD, [alert()]), reply(headers=left))[0].wait_ns is None
 
 
-def test_what_discord_cannot_read_is_sent_once_more_as_text() -> None:
+def test_a_message_that_discord_rejects_is_sent_again_as_text() -> None:
     message = make_message(Target.DISCORD, many(3), missed=2)
     sent, (first, second) = tried(message, reply(400, b'{"code": 50035}'), reply(204))
     assert "embeds" in first
@@ -219,14 +219,14 @@ def test_what_discord_cannot_read_is_sent_once_more_as_text() -> None:
     assert (sent.verdict, sent.code, sent.reported_missed) == (Verdict.ARRIVED, "ok", True)
 
 
-def test_two_answers_are_no_more_to_show_than_one() -> None:
+def test_the_excerpt_of_two_responses_has_the_length_of_one() -> None:
     long = b'{"code": 50035, "message": "' + b"x" * 5000 + b'"}'
     sent, _ = tried(make_message(Target.DISCORD, many(3)), reply(400, long), reply(400, long))
     assert len(sent.excerpt) == LONGEST_EXCERPT
     assert "(then, as plain text:)" in sent.excerpt
 
 
-def test_what_discord_cannot_read_as_text_either_is_given_up() -> None:
+def test_a_message_that_discord_rejects_as_text_too_fails() -> None:
     sent, messages = tried(make_message(Target.DISCORD, many(3), missed=2), reply(400, b'{"code": 50035}'))
     assert (sent.verdict, sent.code, sent.reported_missed) == (Verdict.REFUSED, "our_message", False)
     assert len(messages) == 2
@@ -247,7 +247,7 @@ def test_nothing_is_sent_once_too_many_answers_were_invalid(status: int) -> None
     assert send(sender, make_message(Target.DISCORD, [alert()])).status == status
 
 
-def test_what_is_not_held_against_us_is_not_counted() -> None:
+def test_responses_that_discord_does_not_count_are_not_counted() -> None:
     shared = reply(429, headers={"X-RateLimit-Scope": "shared"})
     egress = ScriptedEgress([shared, reply(400), reply(500), reply(None, code="connect_timeout"), OK])
     sender = DiscordSender(egress, PAGES, StillClock(), Restraint(most_invalid=1))
@@ -278,7 +278,7 @@ def test_nothing_is_sent_but_to_discord(address: str) -> None:
     assert (sent.verdict, sent.code) == (Verdict.GONE, "endpoint_invalid")
 
 
-def test_the_address_is_in_nothing_that_is_kept() -> None:
+def test_the_url_is_not_stored_in_results() -> None:
     sent, _ = tried(make_message(Target.DISCORD, [alert()]), reply(404, f"no {DISCORD}?wait=true".encode()))
     assert "aB_-aB_-" not in repr(sent)
     assert "12345678901234567" not in repr(sent)

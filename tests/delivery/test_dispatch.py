@@ -1,4 +1,4 @@
-"""Outcomes of a delivery: sent once, retried on schedule, on hold, missed or failed; and notices to the owner."""
+"""Results of a delivery: sent once, retried on schedule, on hold, missed or failed; and notices to the owner."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,7 +24,7 @@ def harness(tmp_path: Path) -> Iterator[Harness]:
         yield made
 
 
-def test_an_alert_is_sent_once_to_each_who_is_for_it(harness: Harness) -> None:
+def test_an_alert_is_sent_once_to_each_matching_subscription(harness: Harness) -> None:
     ann, bob = harness.person(), harness.person("bob@example.com")
     all_of_it = harness.subscribe(ann)
     harness.subscribe(ann, symbols=("NQ",))
@@ -42,7 +42,7 @@ def test_an_alert_is_sent_once_to_each_who_is_for_it(harness: Harness) -> None:
     assert (attempt.alert_key, attempt.message_id) == (warn.key, message.message_id)
 
 
-def test_only_those_who_may_see_the_feed_are_sent_its_alerts(harness: Harness) -> None:
+def test_only_users_who_can_see_the_feed_receive_its_alerts(harness: Harness) -> None:
     ann, bob = harness.person(), harness.person("bob@example.com")
     own = harness.subscribe(ann)
     harness.subscribe(bob)
@@ -51,7 +51,7 @@ def test_only_those_who_may_see_the_feed_are_sent_its_alerts(harness: Harness) -
     assert [message.subscription.id for _, message in harness.sender.sent] == [own.id]
 
 
-def test_what_fires_while_a_message_is_fresh_goes_together(harness: Harness) -> None:
+def test_alerts_of_the_same_second_share_a_message(harness: Harness) -> None:
     harness.subscribe(harness.person())
     harness.fire()
     harness.step()
@@ -103,7 +103,7 @@ def test_the_schedule_of_seventy_five_hours_is_kept_to_the_minute(harness: Harne
     assert harness.reported_missed.notices == [("Desk", 24), ("Desk", 72)]
 
 
-def test_five_days_of_nothing_but_failures_switch_it_off_and_hold_what_waits(harness: Harness) -> None:
+def test_five_days_of_failures_disable_a_webhook_and_hold_its_messages(harness: Harness) -> None:
     row = harness.subscribe(harness.person())
     harness.sender.answer = lambda _: FAILED
     for _ in range(20):
@@ -123,7 +123,7 @@ def test_five_days_of_nothing_but_failures_switch_it_off_and_hold_what_waits(har
     assert backlog.held + backlog.dead == 23
 
 
-def test_one_arrival_makes_good_four_days_of_failures(harness: Harness) -> None:
+def test_one_success_resets_four_days_of_failures(harness: Harness) -> None:
     row = harness.subscribe(harness.person())
     harness.sender.answer = lambda message: (
         ARRIVED if harness.clock.ns > BEGIN_NS + 4 * NANOS_PER_DAY else FAILED
@@ -136,7 +136,7 @@ def test_one_arrival_makes_good_four_days_of_failures(harness: Harness) -> None:
     assert harness.phase(row).phase is SubscriptionPhase.ACTIVE
 
 
-def test_what_was_held_is_sent_when_its_owner_asks_for_it(harness: Harness) -> None:
+def test_held_messages_are_sent_on_the_owners_request(harness: Harness) -> None:
     row = harness.subscribe(harness.person())
     harness.sender.answer = lambda _: SendResult(Verdict.GONE, "gone", 410)
     harness.fire(2)
@@ -159,7 +159,7 @@ def test_what_was_held_is_sent_when_its_owner_asks_for_it(harness: Harness) -> N
     assert harness.sender.sent[1][1].message_id == harness.sender.sent[0][1].message_id
 
 
-def test_a_lane_that_keeps_failing_is_tried_by_one_message_at_a_time(harness: Harness) -> None:
+def test_a_failing_queue_is_retried_with_one_message_at_a_time(harness: Harness) -> None:
     harness.subscribe(harness.person())
     healthy = harness.subscribe(harness.person("bob@example.com"), label="Well")
     harness.sender.answer = lambda p: ARRIVED if p.subscription.id == healthy.id else FAILED
@@ -174,7 +174,7 @@ def test_a_lane_that_keeps_failing_is_tried_by_one_message_at_a_time(harness: Ha
     assert all(later - earlier >= 30 * S for earlier, later in pairwise(late))
 
 
-def test_what_waited_behind_a_dead_endpoint_arrives_whole_when_it_is_back(harness: Harness) -> None:
+def test_all_waiting_messages_arrive_once_an_endpoint_recovers(harness: Harness) -> None:
     row = harness.subscribe(harness.person())
     harness.sender.answer = lambda _: FAILED if harness.clock.ns < BEGIN_NS + H else ARRIVED
     keys: list[str] = []
@@ -192,7 +192,7 @@ def test_what_waited_behind_a_dead_endpoint_arrives_whole_when_it_is_back(harnes
     assert harness.outbox.backlog(row.user_id, row.id).waiting == 0
 
 
-def test_in_order_nothing_overtakes_what_is_tried_again(harness: Harness) -> None:
+def test_ordered_messages_wait_for_a_retried_one(harness: Harness) -> None:
     row = harness.subscribe(harness.person(), ordered=True)
     harness.sender.answer = lambda _: FAILED if harness.clock.ns < BEGIN_NS + 4 * M else ARRIVED
     for _ in range(10):
@@ -209,7 +209,7 @@ def test_in_order_nothing_overtakes_what_is_tried_again(harness: Harness) -> Non
     assert harness.outbox.backlog(row.user_id, row.id).waiting == 0
 
 
-def test_who_asks_for_less_is_left_alone_as_long_as_asked_and_a_day_at_most(harness: Harness) -> None:
+def test_a_rate_limited_webhook_pauses_as_requested_up_to_a_day(harness: Harness) -> None:
     row = harness.subscribe(harness.person())
     harness.sender.answer = lambda _: SendResult(Verdict.SLOWER, "rate_limited", 429, wait_ns=90 * S)
     harness.fire()
@@ -223,7 +223,7 @@ def test_who_asks_for_less_is_left_alone_as_long_as_asked_and_a_day_at_most(harn
     assert harness.outbox.queue(row.id).failures == 0
 
 
-def test_a_server_that_says_when_it_is_back_is_tried_no_sooner(harness: Harness) -> None:
+def test_a_server_is_not_retried_before_its_retry_after(harness: Harness) -> None:
     row = harness.subscribe(harness.person())
     harness.sender.answer = lambda _: SendResult(Verdict.LATER, "status", 503, wait_ns=10 * M)
     harness.fire()
@@ -231,7 +231,7 @@ def test_a_server_that_says_when_it_is_back_is_tried_no_sooner(harness: Harness)
     assert harness.log(row)[0].next_ns == BEGIN_NS + 10 * M
 
 
-def test_a_chat_that_was_away_is_told_in_one_line_what_it_missed(harness: Harness) -> None:
+def test_a_chat_that_was_unreachable_gets_missed_alerts_in_one_line(harness: Harness) -> None:
     row = harness.subscribe(harness.person(), Target.SLACK, sealed_secret=None)
     harness.sender.answer = lambda _: FAILED
     harness.fire(4)
@@ -250,7 +250,7 @@ def test_a_chat_that_was_away_is_told_in_one_line_what_it_missed(harness: Harnes
     assert harness.outbox.backlog(row.user_id, row.id).dead == 4
 
 
-def test_a_chat_that_was_switched_off_is_told_once_it_is_on_again(harness: Harness) -> None:
+def test_a_chat_that_was_disabled_gets_missed_alerts_once_enabled(harness: Harness) -> None:
     row = harness.subscribe(
         harness.person(), Target.DISCORD, sealed_secret=None, phase=SubscriptionPhase.DISABLED
     )
@@ -266,7 +266,7 @@ def test_a_chat_that_was_switched_off_is_told_once_it_is_on_again(harness: Harne
     assert (sent.missed, len(sent.entries)) == (7, 1)
 
 
-def test_a_message_that_will_never_be_taken_is_given_up_and_the_next_one_sent(harness: Harness) -> None:
+def test_a_rejected_message_fails_and_the_next_one_is_sent(harness: Harness) -> None:
     row = harness.subscribe(harness.person())
     harness.sender.answer = lambda _: SendResult(Verdict.REFUSED, "aborted", 400)
     harness.fire()
@@ -279,7 +279,7 @@ def test_a_message_that_will_never_be_taken_is_given_up_and_the_next_one_sent(ha
     assert harness.log(row)[-1].outcome == "delivered"
 
 
-def test_no_place_in_our_own_queue_is_no_attempt(harness: Harness) -> None:
+def test_a_full_local_queue_does_not_count_as_an_attempt(harness: Harness) -> None:
     row = harness.subscribe(harness.person())
     harness.sender.answer = lambda _: SendResult(Verdict.BUSY, "too_busy")
     harness.fire()
@@ -291,7 +291,7 @@ def test_no_place_in_our_own_queue_is_no_attempt(harness: Harness) -> None:
     assert [attempt.number for attempt in harness.log(row)] == [1]
 
 
-def test_a_limit_of_ours_that_lasts_is_waited_for(harness: Harness) -> None:
+def test_a_lasting_local_limit_is_waited_for(harness: Harness) -> None:
     harness.subscribe(harness.person(), Target.DISCORD, sealed_secret=None)
     harness.sender.answer = lambda _: SendResult(Verdict.BUSY, "too_busy", wait_ns=10 * M)
     harness.fire()
@@ -299,7 +299,7 @@ def test_a_limit_of_ours_that_lasts_is_waited_for(harness: Harness) -> None:
     assert len(harness.sender.sent) == 1
 
 
-def test_a_sender_that_breaks_stops_no_other_and_is_tried_again(harness: Harness) -> None:
+def test_a_sender_error_stops_no_other_delivery_and_is_retried(harness: Harness) -> None:
     row = harness.subscribe(harness.person())
     well = harness.subscribe(harness.person("bob@example.com"))
 
@@ -315,7 +315,7 @@ def test_a_sender_that_breaks_stops_no_other_and_is_tried_again(harness: Harness
     assert [attempt.code for attempt in harness.log(well)] == ["ok"]
 
 
-def test_an_address_that_opens_no_more_switches_it_off(harness: Harness) -> None:
+def test_a_url_that_cannot_be_decrypted_disables_the_webhook(harness: Harness) -> None:
     row = harness.subscribe(harness.person(), sealed_address=b"\x01not sealed by us at all")
     harness.fire()
     harness.step()
@@ -323,7 +323,7 @@ def test_an_address_that_opens_no_more_switches_it_off(harness: Harness) -> None
     assert harness.sender.sent == []
 
 
-def test_three_mails_refused_for_good_switch_it_off(harness: Harness) -> None:
+def test_three_permanently_refused_emails_disable_it(harness: Harness) -> None:
     row = harness.subscribe(harness.person(), Target.EMAIL, sealed_secret=None)
     harness.sender.answer = lambda _: SendResult(Verdict.BOUNCED, "mail_refused", 550)
     for _ in range(3):
@@ -333,8 +333,8 @@ def test_three_mails_refused_for_good_switch_it_off(harness: Harness) -> None:
     assert (harness.phase(row).phase, harness.phase(row).reason) == (SubscriptionPhase.DISABLED, "bounced")
 
 
-def test_a_digest_waits_for_its_window_and_what_is_critical_does_not(harness: Harness) -> None:
-    """2026-01-02 15:04:05Z, an hourly digest: at 16:00Z, 55 min 55 s later."""
+def test_a_digest_waits_for_its_window_except_critical_alerts(harness: Harness) -> None:
+    """From 2026-01-02 15:04:05Z, an hourly digest is due at 16:00Z, 55 min 55 s later."""
     harness.subscribe(harness.person(), Target.EMAIL, sealed_secret=None, window="hour", at_once=True)
     harness.fire(2, severity="info")
     harness.fire(severity="critical")
@@ -347,7 +347,7 @@ def test_a_digest_waits_for_its_window_and_what_is_critical_does_not(harness: Ha
     assert len({message.message_id for _, message in harness.sender.sent}) == 2
 
 
-def test_a_worker_that_dies_before_it_records_sends_the_same_again_under_the_same_id(
+def test_a_worker_crash_before_recording_repeats_the_same_message_id(
     harness: Harness,
 ) -> None:
     harness.subscribe(harness.person())
@@ -373,6 +373,6 @@ def test_pauses_are_spread_by_a_fifth(chance: float, want: int) -> None:
     assert pause_ns(Target.HTTPS, 1, lambda: chance) == want
 
 
-def test_a_chat_is_tried_for_less_than_three_hours() -> None:
+def test_a_chat_message_is_retried_for_less_than_three_hours() -> None:
     pauses = [pause_ns(Target.SLACK, tries, lambda: 0.5) for tries in range(1, 8)]
     assert pauses == [5 * S, 30 * S, 2 * M, 10 * M, 30 * M, 2 * H, None]

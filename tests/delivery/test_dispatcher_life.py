@@ -1,4 +1,4 @@
-"""The running dispatcher: woken, refused by the database, stopped; a stalled endpoint delays no other."""
+"""The running dispatcher: wake-up, database failures, shutdown; a stalled endpoint delays no other."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ GONE = SendResult(Verdict.GONE, "gone", 410)
 
 
 class Hindered:
-    """An outbox that does as the real one, unless `before` raises: called with a method's name and what it is given."""
+    """The real outbox with a hook. `before` is called with each method's name and arguments, and may raise."""
 
     def __init__(self, outbox: SqlOutbox, before: Callable[..., None]) -> None:
         self._outbox, self._before = outbox, before
@@ -43,7 +43,7 @@ class Hindered:
 
 
 class Log:
-    """The operator's log."""
+    """Recorded events of the operator's log."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -60,7 +60,7 @@ def harness(tmp_path: Path) -> Iterator[Harness]:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is looked for but when woken, and what was refused is tried again without a pause."""
+    """Deliveries run only when woken, and refused results are retried without a pause."""
     monkeypatch.setattr(dispatcher, "TICK_S", 3600.0)
     monkeypatch.setattr(result_writer, "_RETRY_S", 0.0)
 
@@ -97,7 +97,7 @@ def sent_to(harness: Harness, number: int) -> list[Message]:
     return [message for _, message in harness.sender.sent if message.subscription.id == number]
 
 
-def test_it_delivers_as_it_is_woken_and_ends_in_order(
+def test_it_delivers_when_woken_and_shuts_down_in_order(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher, "TICK_S", 3600.0)
@@ -115,10 +115,8 @@ def test_it_delivers_as_it_is_woken_and_ends_in_order(
     assert [attempt.outcome for attempt in harness.log(row)] == ["delivered"]
 
 
-def test_a_store_that_is_too_slow_for_many_is_asked_for_fewer(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that gives no more than 70 at once is asked for 512, 256, 128, and then for 64."""
+def test_a_slow_store_gets_smaller_requests(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that fails above 70 rows is asked for 512, 256, 128, and then 64."""
     monkeypatch.setattr(dispatcher, "_RETRY_S", 0.0)
     monkeypatch.setattr(dispatcher, "TICK_S", 0.01)
     asked: list[int] = []
@@ -146,7 +144,7 @@ def test_a_store_that_is_too_slow_for_many_is_asked_for_fewer(
 # -- recording
 
 
-def test_what_was_not_written_when_recording_broke_is_written_once_it_begins_anew(harness: Harness) -> None:
+def test_unwritten_results_are_written_after_a_restart(harness: Harness) -> None:
     row = harness.subscribe(harness.person())
     breaks = ["once"]
 
@@ -179,7 +177,7 @@ def test_what_was_not_written_when_recording_broke_is_written_once_it_begins_ane
 
 
 @pytest.mark.parametrize("problem", [StoreBusy("constraint failed"), RuntimeError("a fault of ours")])
-def test_one_result_that_is_refused_for_good_is_dropped_and_the_others_are_kept(
+def test_a_permanently_refused_result_is_dropped_and_the_others_are_stored(
     harness: Harness, problem: Exception
 ) -> None:
     rows = [harness.subscribe(harness.person(f"{name}@example.com")) for name in ("ann", "bob", "cem")]
@@ -204,7 +202,7 @@ def test_one_result_that_is_refused_for_good_is_dropped_and_the_others_are_kept(
     assert first.message_id == second.message_id
 
 
-def test_while_nothing_can_be_written_nothing_is_dropped(harness: Harness) -> None:
+def test_during_a_store_outage_no_result_is_dropped(harness: Harness) -> None:
     rows = [harness.subscribe(harness.person(f"{name}@example.com")) for name in ("ann", "bob")]
     left = list(range(20))
 
@@ -220,9 +218,7 @@ def test_while_nothing_can_be_written_nothing_is_dropped(harness: Harness) -> No
     assert [len(harness.log(row)) for row in rows] == [1, 1]
 
 
-def test_a_message_that_cannot_be_worked_on_stops_no_other(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_faulty_message_stops_no_other(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [harness.subscribe(harness.person(f"{name}@example.com")) for name in ("ann", "bob")]
     became = dispatcher.became
 
@@ -243,7 +239,7 @@ def test_a_message_that_cannot_be_worked_on_stops_no_other(
 
 
 @pytest.mark.parametrize("way", ["hangs", "breaks"])
-def test_an_owner_who_cannot_be_told_holds_up_nobody(harness: Harness, way: str) -> None:
+def test_a_stalled_notice_delays_no_delivery(harness: Harness, way: str) -> None:
     row = harness.subscribe(harness.person())
     asked, free = threading.Event(), threading.Event()
 
@@ -275,7 +271,7 @@ def test_an_owner_who_cannot_be_told_holds_up_nobody(harness: Harness, way: str)
     assert ("owner_notice_failed" in log.events) == (way == "breaks")
 
 
-def test_of_too_many_announcements_the_oldest_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_notices_the_oldest_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announcements, "MOST_WAITING", 3)
     begun, free, reasons = threading.Event(), threading.Event(), list[str]()
 
@@ -305,7 +301,7 @@ def test_of_too_many_announcements_the_oldest_are_dropped(monkeypatch: pytest.Mo
     assert len(log.events) == 2
 
 
-def test_an_owner_is_not_told_that_it_is_off_where_it_was_given_another_address_meanwhile(
+def test_no_notice_is_sent_if_the_url_changed_in_the_meantime(
     harness: Harness,
 ) -> None:
     row = harness.subscribe(harness.person())
@@ -327,11 +323,11 @@ def test_an_owner_is_not_told_that_it_is_off_where_it_was_given_another_address_
     assert harness.reported_missed.notices == [("Desk", "gone")]
 
 
-# -- places
+# -- slots
 
 
-def test_five_hundred_tarpits_hold_up_no_healthy_endpoint(harness: Harness) -> None:
-    """Once they are known to be slow: the first time they answer at once, and say that it took three seconds."""
+def test_five_hundred_slow_endpoints_delay_no_healthy_one(harness: Harness) -> None:
+    """The dispatcher learns which endpoints are slow: at first they respond at once, but report three seconds."""
     people = [harness.person(f"tarpit{number}@example.com") for number in range(26)]
     slow = {harness.subscribe(person).id for person in people for _ in range(20)}
     assert len(slow) > dispatcher.MOST_UNDER_WAY
@@ -368,14 +364,14 @@ def test_five_hundred_tarpits_hold_up_no_healthy_endpoint(harness: Harness) -> N
             healthy = harness.subscribe(harness.person("bob@example.com"))
             harness.fire()
             made.wake()
-            await until(lambda: healthy.id in sender.sent)  # while the slow ones still hang
+            await until(lambda: healthy.id in sender.sent)  # while the slow ones still wait
             assert sender.most == dispatcher.MOST_SLOW
             ends.set()
 
     asyncio.run(live())
 
 
-def test_a_place_that_is_left_is_filled_though_all_others_hang(
+def test_a_free_slot_is_used_while_all_others_are_stalled(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher, "MOST_UNDER_WAY", 4)
@@ -405,7 +401,7 @@ def test_a_place_that_is_left_is_filled_though_all_others_hang(
     asyncio.run(live())
 
 
-def test_forgetting_what_is_old_holds_up_nothing(harness: Harness) -> None:
+def test_deleting_old_rows_delays_nothing(harness: Harness) -> None:
     row = harness.subscribe(harness.person())
     begun, free = threading.Event(), threading.Event()
 
@@ -435,8 +431,8 @@ def test_forgetting_what_is_old_holds_up_nothing(harness: Harness) -> None:
 # -- what is sent, and what is not
 
 
-def test_a_mail_that_goes_again_after_a_crash_says_the_same(harness: Harness) -> None:
-    """What is not due is out of the message before it is sent, so that a window that ends meanwhile adds nothing."""
+def test_an_email_repeated_after_a_crash_is_unchanged(harness: Harness) -> None:
+    """Alerts that are not due are removed before sending, so a window that ends in between adds nothing."""
     harness.subscribe(harness.person(), Target.EMAIL, sealed_secret=None, window="hour", at_once=True)
 
     def before(name: str, *_: object) -> None:
@@ -457,7 +453,7 @@ def test_a_mail_that_goes_again_after_a_crash_says_the_same(harness: Harness) ->
     assert [entry.alert.severity for entry in rest.entries] == ["info", "info"]
 
 
-def test_a_mail_whose_rest_cannot_be_put_back_is_not_sent_yet(harness: Harness) -> None:
+def test_an_email_is_delayed_until_its_remaining_alerts_are_stored(harness: Harness) -> None:
     harness.subscribe(harness.person(), Target.EMAIL, sealed_secret=None, window="hour", at_once=True)
 
     def before(name: str, *_: object) -> None:
@@ -475,7 +471,7 @@ def test_a_mail_whose_rest_cannot_be_put_back_is_not_sent_yet(harness: Harness) 
     assert [len(message.entries) for _, message in harness.sender.sent] == [1]
 
 
-def test_what_is_past_its_use_is_not_sent(harness: Harness) -> None:
+def test_expired_alerts_are_not_sent(harness: Harness) -> None:
     row = harness.subscribe(harness.person(), Target.SLACK, sealed_secret=None)
     harness.fire(2)
     harness.clock.ns += 10 * NANOS_PER_DAY
@@ -490,7 +486,7 @@ def test_what_is_past_its_use_is_not_sent(harness: Harness) -> None:
     assert (note.missed, len(note.entries)) == (2, 1)
 
 
-def test_what_nothing_is_set_up_to_send_is_tried_again_and_the_operator_told_once(harness: Harness) -> None:
+def test_without_a_sender_messages_are_retried_and_the_operator_notified_once(harness: Harness) -> None:
     rows = [harness.subscribe(harness.person(), Target.EMAIL, sealed_secret=None) for _ in range(2)]
     made, log = hindered(harness, lambda *_: None, senders={Target.HTTPS: harness.sender})
     harness.fire()

@@ -42,14 +42,15 @@ from outcry.delivery.url_rule import UrlRule, read_rule
 RULE = OutsideRule()
 LAST_ANSWER = OK_ANSWER.replace(b" OK\r\n", b" OK\r\nConnection: close\r\n")
 ENDLESS = b"x" * 65536
-#: Far before any deadline of `PATIENT`, also on a machine that has other things to do.
+#: Far below any deadline of `PATIENT`, also on a loaded machine.
 
 
 async def meet(
     behaviour: Behaviour, context: ssl.SSLContext | None, trust: ssl.SSLContext, limits: Limits = PATIENT
 ) -> tuple[Reply, Server]:
-    """Post once to a server; return what came and the server. Where nothing good came, or a body
-    without an end, the server sees the end of the connection at once."""
+    """Post once to a server; return the reply and the server.
+
+    After an error or an endless body, the server must see the connection close at once."""
     async with serving(behaviour, context) as server, leaving(RULE, Names(), trust, limits) as egress:
         reply = await egress.post(server.url(), b"{}", HEADERS)
         if server.reached and (reply.code != "ok" or reply.body == ENDLESS[:LONGEST_BODY]):
@@ -186,14 +187,14 @@ def test_b06_a_location_of_several_lines_is_none(met: Met) -> None:
 
 
 def test_b07_an_upgrade_is_refused_and_the_connection_closed(met: Met) -> None:
-    """`met` waits until the server has seen the end of it."""
+    """`met` waits until the server has seen the connection close."""
     switching = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
     reply, _ = met(raw(switching, b"\x81\x05hello"))
     assert (reply.code, reply.status, reply.body) == ("bad_response", None, b"")
 
 
 def bounded(met: Met, behaviour: Behaviour, limits: Limits = PATIENT) -> tuple[Reply, Server]:
-    """The same, and it took less than 20 MiB at its worst, server included."""
+    """Post once, and check that it took less than 20 MiB, server included."""
     tracemalloc.start()
     try:
         made = met(behaviour, limits)
@@ -343,7 +344,7 @@ def test_b17_a_server_of_old_tls_is_refused(run: Run, authority: Authority) -> N
 def test_b18_the_environment_plays_no_part(
     run: Run, context: ssl.SSLContext, authority: Authority, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Neither proxies, nor a file of passwords, nor one of certificates to trust."""
+    """Proxies, password files and certificate files in the environment are ignored."""
     (tmp_path / ".netrc").write_text(f"machine {NAME} login ann password secret\n")
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
@@ -367,7 +368,7 @@ def test_b18_the_environment_plays_no_part(
 def test_b19_b20_b21_nothing_a_server_asks_to_be_kept_is_kept(
     run: Run, context: ssl.SSLContext, authority: Authority
 ) -> None:
-    """Cookies, credentials, other ways to reach it."""
+    """Cookies, credentials and alternative services are ignored."""
     answer = (
         b"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=x\r\nSet-Cookie: a=b; Path=/\r\n"
         b'Alt-Svc: h2="other.mysite.dev:443"; ma=9999\r\nStrict-Transport-Security: max-age=9999\r\n'
@@ -400,7 +401,7 @@ def test_b19_b20_b21_nothing_a_server_asks_to_be_kept_is_kept(
 def test_b22_a_name_service_that_hangs_holds_up_nobody_else(
     run: Run, context: ssl.SSLContext, authority: Authority
 ) -> None:
-    """Forty names whose servers never answer, tried again and again, beside one that does."""
+    """Forty hosts whose name servers never respond are retried repeatedly beside a healthy one."""
     released = asyncio.Event()
 
     async def resolver(name: str) -> Sequence[str]:
@@ -444,7 +445,7 @@ def test_b23_where_a_chain_of_names_ends_is_what_counts(
 
 
 def test_b24_many_names_at_one_address_share_its_turns(run: Run, authority: Authority) -> None:
-    """The other bound, twenty webhooks a person, is of subscriptions."""
+    """The other limit, twenty webhooks per user, belongs to subscriptions."""
     context = authority.context("*.mysite.dev")
     at_once = worst = 0
 
@@ -464,7 +465,7 @@ def test_b24_many_names_at_one_address_share_its_turns(run: Run, authority: Auth
             serving(slow, context) as server,
             leaving(RULE, Names(), authority.trust(), limits) as egress,
         ):
-            for _ in range(2):  # over new connections, and over those there are
+            for _ in range(2):  # over new connections, and over reused ones
                 urls = [server.url(f"x{at}.mysite.dev") for at in range(40)]
                 replies = await asyncio.gather(*(egress.post(url, b"{}", HEADERS) for url in urls))
                 codes = [reply.code for reply in replies]
@@ -480,8 +481,9 @@ def test_b24_many_names_at_one_address_share_its_turns(run: Run, authority: Auth
 def test_b25_nobody_sets_headers_of_their_own(
     met: Met, run: Run, context: ssl.SSLContext, authority: Authority
 ) -> None:
-    """Custom headers are not offered: a subscription has no place for them. What a sender gives cannot override what is
-    ours, and cannot end a line."""
+    """A subscription has no custom headers.
+
+    A sender's headers cannot override ours, and cannot contain a line break."""
     assert not [field.name for field in fields(SubscriptionRow) if "header" in field.name]
 
     async def trial() -> None:
@@ -503,7 +505,7 @@ def test_b25_nobody_sets_headers_of_their_own(
 def test_b27_nothing_comes_back_from_inside(
     run: Run, context: ssl.SSLContext, authority: Authority, address: str
 ) -> None:
-    """Not for a literal either, of which the client asks no resolver. (The rule of these tests accepts it as text.)"""
+    """This includes IP literals, for which the client asks no resolver (the rule of these tests accepts them)."""
 
     async def trial() -> None:
         names = Names({"inside.dev": [("127.0.0.1",)]})
@@ -558,7 +560,7 @@ def test_b29_two_names_at_one_address_share_no_connection(run: Run, authority: A
 def test_a_translator_of_this_network_is_no_public_address(
     run: Run, context: ssl.SSLContext, authority: Authority
 ) -> None:
-    """2606:4700:64::/96 would be public, but leads to 127.0.0.1 here: RFC 7050."""
+    """2606:4700:64::/96 would be public, but a translator maps it to 127.0.0.1 here (RFC 7050)."""
 
     def resolver(name: str) -> Sequence[str]:
         return ("2606:4700:64::c000:aa",) if name == "ipv4only.arpa" else ("2606:4700:64::7f00:1",)
@@ -687,7 +689,7 @@ def test_no_more_is_under_way_than_allowed_and_whoever_gives_up_leaves_room(
 def test_nothing_that_was_said_or_asked_is_in_a_log(
     run: Run, context: ssl.SSLContext, authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever the loop or the client log of such servers, no address of a webhook is in it."""
+    """No webhook URL is in any message that the loop or the client logs about such servers."""
 
     async def gone(visit: Visit) -> None:
         await visit.say(b"HTTP/1.1 400 planted-secret\r\n\r\n")

@@ -48,7 +48,7 @@ def answered(answer: Reply) -> SendResult:
 
 
 def in_http(seconds: float) -> str:
-    """So far from now, as a header has it."""
+    """Return a time this far from now in the format of HTTP headers."""
     now = datetime.fromtimestamp(NOW_NS // S, UTC)
     return format_datetime(now + timedelta(seconds=seconds), usegmt=True)
 
@@ -101,7 +101,7 @@ def test_the_same_message_tried_later_has_its_id_and_body_but_another_time() -> 
     assert before["webhook-signature"] != after["webhook-signature"]
 
 
-#: Status, headers, what it means, its code, and how long it asks to be left alone, in seconds.
+#: Status, headers, outcome, code, and the requested pause in seconds.
 ANSWERS = [
     (200, {}, Verdict.ARRIVED, "ok", None),
     (202, {"retry-after": "9"}, Verdict.ARRIVED, "ok", None),
@@ -137,7 +137,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("status", "headers", "verdict", "code", "wait_s"), ANSWERS)
-def test_what_an_answer_means(
+def test_meaning_of_each_response(
     status: int, headers: dict[str, str], verdict: Verdict, code: str, wait_s: float | None
 ) -> None:
     sent = answered(reply(status, headers=headers))
@@ -162,7 +162,7 @@ def test_an_answer_cut_short_is_no_arrival() -> None:
     assert answered(reply(200, code="connection_lost")).verdict is Verdict.LATER
 
 
-def test_no_place_in_our_queue_is_no_attempt() -> None:
+def test_waiting_for_a_slot_is_not_an_attempt() -> None:
     assert answered(reply(None, code="too_busy")).verdict is Verdict.BUSY
 
 
@@ -234,7 +234,7 @@ def test_nothing_is_sent_twice_by_itself() -> None:
 
 
 async def over_a_socket(served: Certificate, answer: bytes) -> tuple[SendResult, bytes]:
-    """What came of a message sent to a real server that gives this answer, and what it received."""
+    """Send a message to a real server with this response; return the result and what the server received."""
     received = bytearray()
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

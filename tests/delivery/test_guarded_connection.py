@@ -54,7 +54,7 @@ def flooding(begin: bytes, part: bytes) -> Behaviour:
 def test_a_flood_of_whatever_kind_ends_the_connection(
     run: Run, context: ssl.SSLContext, authority: Authority, flood: str
 ) -> None:
-    """In bounded memory, and with the status that was there before it."""
+    """Memory stays bounded, and the reply has the status received before the flood."""
     begin, part, status = FLOODS[flood]
 
     async def trial() -> None:
@@ -95,7 +95,7 @@ def test_messages_arrive_beside_twenty_that_flood(run: Run, authority: Authority
                 assert (await egress.post(good.url("good.mysite.dev"), b"{}", HEADERS)).code == "ok"
                 arrived += 1
             assert {task.result().code for task in floods} == {"bad_response"}
-            # The second arrived while at least one still flooded: floods end too soon to expect many more.
+            # The second one arrived while at least one still flooded. Floods end too soon to expect many more.
             assert arrived > 1, "a message waits for those that flood"
 
     run(trial())
@@ -144,7 +144,7 @@ def test_what_nobody_asked_for_is_no_answer_to_the_next(
 
 
 def test_what_has_come_but_was_not_read_yet_counts_too(context: ssl.SSLContext, authority: Authority) -> None:
-    """On the loop that writes when it is told to."""
+    """Runs on the asyncio loop, because it writes immediately."""
 
     async def trial() -> None:
         visits: list[Visit] = []
@@ -181,7 +181,7 @@ def test_a_connection_that_says_nothing_is_used_again(
 def test_turns_are_held_where_one_connects_not_where_one_could(
     run: Run, context: ssl.SSLContext, authority: Authority, answers: tuple[str, str]
 ) -> None:
-    """A name that leads to a server of its owner's, which hangs, and to another's, at which its port is shut."""
+    """A name resolves to its owner's stalled server, and to another server, where its port is closed."""
 
     async def trial() -> None:
         async def hang(visit: Visit) -> None:
@@ -199,9 +199,11 @@ def test_turns_are_held_where_one_connects_not_where_one_could(
             hanging = [asyncio.create_task(egress.post(url, b"{}", HEADERS)) for _ in range(4)]
             while len(theirs.heads) < 4:
                 await asyncio.sleep(0.005)
-            for _ in range(2):  # over a new connection, and over one there is
+            for _ in range(2):  # over a new connection, and over a reused one
                 assert (await egress.post(ours.url(), b"{}", HEADERS)).code == "ok"
-            if answers[0] == "127.0.0.2":  # at which all turns are taken: the other is tried, and shut
+            if (
+                answers[0] == "127.0.0.2"
+            ):  # its slots are used, so the other address is tried, which is closed
                 assert (await egress.post(url, b"{}", HEADERS)).code == "connect_refused"
             for task in hanging:
                 task.cancel()

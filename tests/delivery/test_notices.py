@@ -1,4 +1,4 @@
-"""Notices to the owner of a failing webhook: a line in the account's log, and an email."""
+"""Notices to the owner of a failing webhook: an entry in the account's audit log, and an email."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +20,7 @@ URL = "https://outcry.example.com"
 
 
 class Post:
-    """A mailer that keeps what it is handed, or fails as `problem` says."""
+    """A mailer that stores emails, or fails as `problem` specifies."""
 
     def __init__(self) -> None:
         self.mails: list[Mail] = []
@@ -50,7 +50,7 @@ def notices(harness: Harness, log_lines: list[str], post: Post | None) -> OwnerN
 
 
 def claimed(harness: Harness, language: str = "en") -> Message:
-    """A message to somebody who reads this language."""
+    """Return a message to a user with this language."""
     harness.subscribe(harness.person())
     harness.fire()
     (message,) = harness.outbox.claim("w", harness.clock.ns, 60 * NANOS_PER_SECOND, 10, 10)

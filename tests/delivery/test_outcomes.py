@@ -36,7 +36,7 @@ def slower(wait_ns: int) -> SendResult:
 
 
 def sent_at(harness: Harness, since_ns: int = BEGIN_NS) -> list[int]:
-    """When anything was sent, seconds after `since_ns`."""
+    """Return the times of deliveries, in seconds after `since_ns`."""
     return [(when - since_ns) // S for when, _ in harness.sender.sent if when >= since_ns]
 
 
@@ -48,7 +48,7 @@ def change(harness: Harness, row: SubscriptionRow, **changes: object) -> None:
     )
 
 
-# -- warned, and switched off
+# -- warnings and disabling
 
 
 def test_two_bad_hours_five_days_apart_switch_nobody_off(harness: Harness) -> None:
@@ -112,7 +112,7 @@ def test_ten_days_of_being_asked_for_less_are_warned_of_and_end(harness: Harness
     assert 5 * D <= off_ns - BEGIN_NS < 5 * D + 2 * H
 
 
-# -- asked for patience
+# -- rate limits of the receiver
 
 
 def test_being_asked_for_less_costs_no_try(harness: Harness) -> None:
@@ -162,7 +162,7 @@ def test_how_long_the_last_attempt_took_is_known(harness: Harness) -> None:
         harness.clock.ns += 2 * S
 
 
-# -- again, elsewhere
+# -- retries and changed URLs
 
 
 def test_what_is_sent_again_has_the_whole_schedule_before_it(harness: Harness) -> None:
@@ -224,7 +224,7 @@ def test_a_new_address_does_not_wait_as_the_old_one_asked(harness: Harness) -> N
 
 
 def test_a_digest_follows_the_wish_that_its_reader_has_now(harness: Harness) -> None:
-    """2026-01-02 15:04:05Z: the next quarter of an hour is 10 min 55 s later."""
+    """From 2026-01-02 15:04:05Z, the next quarter of an hour is 10 min 55 s later."""
     row = harness.subscribe(harness.person(), Target.EMAIL, sealed_secret=None, window="day")
     harness.fire(2, severity="info")
     harness.step()
@@ -233,7 +233,7 @@ def test_a_digest_follows_the_wish_that_its_reader_has_now(harness: Harness) -> 
     assert sent_at(harness) == [655]
 
 
-# -- past its use
+# -- expired alerts
 
 
 def test_a_chat_paused_for_days_is_told_in_one_line_and_nothing_else(harness: Harness) -> None:
@@ -273,7 +273,7 @@ def test_a_digest_of_yesterday_is_not_past_its_use_before_its_window_ends(harnes
     assert [attempt.code for attempt in harness.log(row)] == ["ok"]
 
 
-# -- the one table
+# -- the transition table
 
 
 def test_what_is_done_to_many_at_once_is_done_to_those_the_table_names() -> None:

@@ -21,7 +21,7 @@ FIELDS = ["kind", "key", "symbol", "type", "severity", "session", "price", "ref"
 def sent(alerts: list[AlertRow], symbols: tuple[str, ...] = ()) -> dict:
     body = encoded(body_of(make_message(Target.HTTPS, alerts, symbols=symbols), PAGES, NOW_NS))
     assert b"\n" not in body
-    assert b": " not in body.replace(b"alerts: ", b"")  # compact: blanks are in words only
+    assert b": " not in body.replace(b"alerts: ", b"")  # compact: blanks occur only in texts
     return json.loads(body, parse_constant=pytest.fail)
 
 
@@ -130,7 +130,7 @@ def test_a_shortened_text_is_as_long_as_it_may_be(text: str, most: int) -> None:
     short = shortened(text, most)
     if units <= most:
         assert short == text
-    else:  # a sign of two units is left out whole
+    else:  # a character of two UTF-16 units is omitted whole
         assert most - 1 <= len(short.encode("utf-16-le")) // 2 <= most
         assert short.endswith("…")
         assert text.startswith(short[:-1])

@@ -20,7 +20,7 @@ __all__ = ["node"]  # a fixture
 NEW = "whsec_" + "bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmU="
 OLD = "whsec_" + "b2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xkb2w="
 OTHER = "whsec_" + "b3RoZXJvdGhlcm90aGVyb3RoZXJvdGhlcm90aGVyb3Q="
-#: What is not plain ASCII is signed as the bytes it is sent as.
+#: A body with non-ASCII characters is signed as the bytes that are sent.
 BODY = '{"version":2,"text":"ÄÖ — ■ \U0001f514","alerts":[]}'.encode()
 
 
@@ -28,7 +28,7 @@ def made(secrets: Sequence[str], *, at_ns: int | None = None, body: bytes = BODY
     return signed("msg_2yZC7cDjpkJZ", body, secrets, time_ns() if at_ns is None else at_ns)
 
 
-#: What is signed with, what is verified with, and whether that is to succeed; a secret is changed in the third.
+#: Secrets that sign, the secret that verifies, and whether it succeeds; the third alters a secret.
 CASES = [
     ([NEW], NEW, True),
     ([NEW], OTHER, False),
@@ -90,7 +90,7 @@ def test_newest_signature_is_first_and_none_without_a_secret() -> None:
 
 
 def test_a_known_signature() -> None:
-    """By `openssl dgst -sha256 -hmac`, of the secret's bytes over `id.time.body`."""
+    """Computed by `openssl dgst -sha256 -hmac` with the secret's bytes over `id.time.body`."""
     headers = signed(
         "msg_p5jXN8AQM9LWM0D4loKWxJek", b'{"test": 2432232314}', ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
         1_614_265_330 * 10**9,
@@ -108,7 +108,7 @@ def test_the_secret_is_nowhere_in_what_is_sent() -> None:
 
 
 def test_what_is_installed_for_the_test_is_what_was_locked() -> None:
-    """Every package of the JavaScript test is fetched by a digest of its content."""
+    """The lock file has a digest of every package of the JavaScript test."""
     lock = json.loads((Path(__file__).parent / "javascript" / "package-lock.json").read_text())
     packages = {name: one for name, one in lock["packages"].items() if name}
     assert "node_modules/standardwebhooks" in packages

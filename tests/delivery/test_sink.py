@@ -105,7 +105,7 @@ def test_a_message_that_comes_again_is_recognised_by_its_id(sink: Sink) -> None:
 
 
 def test_headers_that_are_no_text_are_as_good_as_any(sink: Sink) -> None:
-    """Whatever a header held is read by the server with a sign for each byte that is no UTF-8."""
+    """The server decodes each header byte that is not UTF-8 as one character."""
     sink.trust(SECRET)
     odd = b"msg_\xff\xfe".decode("utf-8", "surrogateescape")
     for headers in (

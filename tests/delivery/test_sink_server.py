@@ -104,7 +104,7 @@ def test_what_is_too_long_or_not_a_delivery_is_refused_and_not_kept(running: Rec
 def test_it_listens_on_this_machine_only(running: Receiver) -> None:
     port = int(running.host.partition(":")[2])
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as other:
-        other.bind(("127.0.0.2", port))  # it would be taken if it listened everywhere
+        other.bind(("127.0.0.2", port))  # a receiver that listened everywhere would accept it
 
 
 def test_it_is_where_it_was_the_last_time_if_it_can_be(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_it_is_where_it_was_the_last_time_if_it_can_be(tmp_path: Path) -> None:
         with receiver(tmp_path / "other", SystemClock()) as other:
             assert other.host != first.host
         (tmp_path / "other" / PORT_FILE).write_text(first.host.partition(":")[2])
-        with receiver(tmp_path / "other", SystemClock()) as moved:  # it is in use
+        with receiver(tmp_path / "other", SystemClock()) as moved:  # the port is in use
             assert moved.host != first.host
     with receiver(tmp_path, SystemClock()) as again:
         assert again.host == first.host

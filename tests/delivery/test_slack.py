@@ -33,7 +33,7 @@ OK = reply(200, b"ok")
 
 
 def tried(message: Message, *replies: Reply) -> tuple[SendResult, list[dict[str, Any]]]:
-    """What came of it, and the messages that were posted."""
+    """Return the result of sending and the posted messages."""
     egress = ScriptedEgress(replies or [OK])
     sent = send(SlackSender(egress, PAGES, StillClock()), message)
     assert {(address, *headers.items()) for address, _, headers in egress.posts} == {
@@ -43,14 +43,14 @@ def tried(message: Message, *replies: Reply) -> tuple[SendResult, list[dict[str,
 
 
 def posted(message: Message) -> dict[str, Any]:
-    """The one message."""
+    """Return the single posted message."""
     sent, (body,) = tried(message)
     assert (sent.verdict, sent.code) == (Verdict.ARRIVED, "ok")
     return body
 
 
 def texts(body: dict[str, Any]) -> list[str]:
-    """Each text among the blocks."""
+    """Return each text of the blocks."""
     return [
         text["text"] for block in body["blocks"] for text in [block.get("text"), *block.get("elements", [])] if text
     ]  # fmt: skip
@@ -96,7 +96,7 @@ def test_when_it_fired_is_told_by_the_readers_clock_with_the_day_unless_it_is_th
     assert "EST" not in "".join(texts(posted(replace(make_message(Target.SLACK), reader=in_new_york))))
 
 
-def test_the_test_is_no_signal() -> None:
+def test_a_test_message_looks_different_from_an_alert() -> None:
     body = posted(make_message(Target.SLACK))
     assert texts(body)[0] == "● INFO · Webhook test"
     assert "not a market signal" in texts(body)[1]
@@ -112,7 +112,7 @@ def test_of_many_the_newest_are_shown_and_the_rest_counted() -> None:
 
 
 @pytest.mark.parametrize(("missed", "words"), [(1, "1 earlier alert could"), (37, "37 earlier alerts could")])
-def test_what_was_missed_is_told_in_one_line_and_counts_as_told(missed: int, words: str) -> None:
+def test_missed_alerts_are_one_line_and_count_as_reported(missed: int, words: str) -> None:
     sent, (body,) = tried(make_message(Target.SLACK, [alert()], missed=missed))
     assert sent.reported_missed
     assert [words in text for text in texts(body)].count(True) == 1
@@ -131,12 +131,12 @@ def test_data_calls_nobody_and_changes_no_line() -> None:
         assert "<" not in ours
         assert ">" not in ours
         assert not set("_~`\u202e\x00") & set(ours)
-        assert ours.count("*") in {0, 2}  # the title, which is ours
+        assert ours.count("*") in {0, 2}  # the title is our own text
     section = texts(body)[1]
     assert "&lt;!channel&gt; &lt;@U1&gt;" in section
     assert "&amp;amp;" in section
     assert section.count("\n") == 1
-    # what Slack would make of `@here` by itself it leaves alone in verbatim text
+    # Slack does not interpret `@here` in verbatim text
     marked = [
         part for block in body["blocks"] for part in [block.get("text"), *block.get("elements", [])] if part
     ]
@@ -178,7 +178,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("status", "body", "verdict", "code"), ANSWERS)
-def test_what_an_answer_means(status: int, body: bytes, verdict: Verdict, code: str) -> None:
+def test_meaning_of_each_response(status: int, body: bytes, verdict: Verdict, code: str) -> None:
     sent, messages = tried(make_message(Target.SLACK, [alert()]), reply(status, body))
     assert (sent.verdict, sent.code, sent.status) == (verdict, code, status)
     assert len(messages) == 1
@@ -241,13 +241,13 @@ def test_nothing_is_sent_but_to_slack(address: str) -> None:
     assert (sent.verdict, sent.code) == (Verdict.GONE, "endpoint_invalid")
 
 
-def test_the_address_is_in_nothing_that_is_kept() -> None:
+def test_the_url_is_not_stored_in_results() -> None:
     echo = f"<p>Cannot POST {SLACK.removeprefix('https://hooks.slack.com')}</p> abcdefgh12345678".encode()
     sent, _ = tried(make_message(Target.SLACK, [alert()]), reply(404, echo))
     assert "abcdefgh12345678" not in repr(sent)
     assert "T0AB12CD3" not in repr(sent)
 
 
-def test_no_place_in_our_queue_is_no_attempt() -> None:
+def test_waiting_for_a_slot_is_not_an_attempt() -> None:
     sent, _ = tried(make_message(Target.SLACK, [alert()]), reply(None, code="too_busy"))
     assert sent.verdict is Verdict.BUSY

@@ -77,7 +77,7 @@ class MemoryStore:
 
 
 class MemoryOutbox:
-    """The part of the outbox that subscriptions use; records the calls."""
+    """The part of the outbox that subscriptions use; it records the calls."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[object, ...]] = []
@@ -98,7 +98,7 @@ class MemoryOutbox:
 
 
 class ScriptedDeliverer:
-    """A deliverer that says what it is told to, and else what addresses say of themselves."""
+    """A deliverer with scripted verdicts, or else the verdicts of the URLs themselves."""
 
     running, admitted = True, ()
 
@@ -285,7 +285,7 @@ def test_three_replaced_secrets_sign_at_most_each_for_as_long_as_was_chosen(harn
     made = harness.subscriptions.add(ANN, wish(), NOW_NS)
     week = harness.subscriptions.rotate(
         ANN, made.id, NOW_NS, 7 * NANOS_PER_DAY
-    )  # the first signs on for a week
+    )  # the first stays valid for a week
     day = harness.subscriptions.rotate(ANN, made.id, NOW_NS)
     harness.subscriptions.test(ANN, made.id, NOW_NS)
     harness.subscriptions.test(ANN, made.id, NOW_NS + 2 * NANOS_PER_DAY)
@@ -298,7 +298,7 @@ def test_three_replaced_secrets_sign_at_most_each_for_as_long_as_was_chosen(harn
     assert harness.deliverer.sent[-1][1] == newest[::-1]
     replaced = harness.subscriptions.rotate(
         ANN, made.id, NOW_NS + 20, 0
-    )  # the one before was seen by somebody
+    )  # the previous one was seen by another person
     harness.subscriptions.test(ANN, made.id, NOW_NS + 21)
     assert harness.deliverer.sent[-1][1] == [replaced, *newest[-2::-1][:3]]
 
@@ -337,7 +337,7 @@ def test_a_mail_address_is_sealed_anew_when_its_reader_unsubscribes_and_not_befo
         == "ann@example.com"
     )
     harness.encryptor = Encryptor(b"another secret of the tests", "subscriptions")
-    assert harness.subscriptions.unsubscribe(ANN, number) is False  # what cannot be opened stays as it is
+    assert harness.subscriptions.unsubscribe(ANN, number) is False  # an undecryptable value stays unchanged
 
 
 def test_mail_goes_nowhere_before_its_reader_says_yes_and_not_after_a_no(harness: Harness) -> None:

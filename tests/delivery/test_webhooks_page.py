@@ -1,4 +1,4 @@
-"""docs/webhooks.md states what is sent, when it is retried, and what disables a webhook."""
+"""docs/webhooks.md describes what is sent, when it is retried, and what disables a webhook."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ UNITS = {"s": NANOS_PER_SECOND, "min": NANOS_PER_MINUTE, "h": NANOS_PER_HOUR}
 
 
 def first_column(heading: str) -> list[str]:
-    """The names in the first column of the table under this heading, in order."""
+    """Return the names in the first column of the table under this heading, in order."""
     table = PAGE.split(heading, 1)[1].split("\n\n", 1)[0]
     return [name for row in table.splitlines()[2:] for name in re.findall(r"`([\w-]+)`", row.split("|")[1])]
 

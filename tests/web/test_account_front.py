@@ -83,7 +83,7 @@ def test_a_preference_that_cannot_be_is_refused_whole(harness: WebHarness, field
     assert preferences(harness, bob) == Preferences()
 
 
-def test_times_are_the_readers() -> None:
+def test_times_are_in_the_readers_time_zone() -> None:
     """2026-01-02T15:04:05Z is three minutes past midnight of the third in Tokyo, and shortly after ten in New York."""
     at_ns = 1_767_366_245 * 10**9
     for zone, text in (("Asia/Tokyo", "03.01.2026, 00:04:05"), ("America/New_York", "02.01.2026, 10:04:05")):
