@@ -8,7 +8,7 @@ SECRETS = st.integers(0, 2**256 - 1)
 
 
 def test_a_worked_key() -> None:
-    """Secret 0 is 43 zeros: mark, length and digits can be told by eye."""
+    """Secret 0 is 43 zeros, so prefix, length and digits can be verified by eye."""
     key = compose(0)
     assert key.startswith("outcry_" + "0" * 43)
     assert len(key) == 7 + 43 + 6
@@ -64,12 +64,12 @@ def test_swapped_neighbours_are_noticed(secret: int, place: int) -> None:
         lambda _key: "",
     ],
 )
-def test_what_only_resembles_a_key_is_none(change: object) -> None:
+def test_a_malformed_key_is_invalid(change: object) -> None:
     assert callable(change)
     assert not is_well_formed(change(compose(12345678901234567890)))
 
 
-def test_what_may_be_shown_leaves_35_characters_of_secret() -> None:
+def test_the_displayed_part_leaves_35_characters_secret() -> None:
     key = compose(2**255 + 7)
     assert key.startswith(prefix(key))
     assert len(key) - len(prefix(key)) == 35 + 6

@@ -50,7 +50,7 @@ def test_another_users_recordings_are_never_seen_whatever_is_granted() -> None:
         ("", False),
     ],
 )
-def test_to_whom_a_grant_is_made(grantee: str, holds: bool) -> None:
+def test_recipients_of_a_grant(grantee: str, holds: bool) -> None:
     scope = resolve(3, 7, "pro", [grant(grantee)])
     assert scope.owners == ((3, OPERATOR) if holds else (3,))
     assert (scope.visible_from(OPERATOR, "ES", DAY, CLOSE) is not None) is holds
@@ -95,14 +95,14 @@ def test_a_live_grant_shows_no_completed_session() -> None:
     assert resolve(3, 7, "free", [grant(scope="live")]).visible_from(OPERATOR, "ES", DAY, CLOSE) is None
 
 
-def test_nobody_is_the_operator() -> None:
-    """Else its data would be somebody's own, and seen without a grant."""
+def test_no_user_has_the_operators_id() -> None:
+    """Otherwise the operator's data would belong to a user, who would see it without a grant."""
     with pytest.raises(ValueError, match="operator"):
         Scope(OPERATOR, ())
 
 
 @given(st.lists(st.sampled_from([grant(), grant("user:3"), grant("user:4"), grant("tier:pro")])))
-def test_scopes_are_equal_whoever_else_was_granted_something(others: list[Grant]) -> None:
+def test_grants_to_others_do_not_change_a_scope(others: list[Grant]) -> None:
     mine = [item for item in others if item.grantee in ("everyone", "user:3")]
     assert resolve(3, 7, "free", others) == resolve(3, 7, "free", mine)
     assert hash(resolve(3, 7, "free", others)) == hash(resolve(3, 7, "free", mine))

@@ -1,8 +1,7 @@
-"""Contents of the reference tables, compared with independent lists; errors name the row and column.
+"""Reference tables match independent lists, and errors name the row and column.
 
 Independent lists: ticks and multipliers of LEAN (`symbol-properties`), its early closes (`market-hours`), real ES, GC
-and 6E recordings, all in the shared data folder; and the tables of rules §3.2, typed again here.
-"""
+and 6E recordings, all in the shared data folder; and the tables of rules §3.2, typed again here."""
 
 import csv
 import gzip
@@ -94,7 +93,7 @@ def test_ticks_values_and_months(row: list[str]) -> None:
 
 @needs_shared
 def test_ticks_and_multipliers_are_those_of_lean() -> None:
-    """LEAN has grains and livestock in dollars: a price magnifier of 100 makes cents of them."""
+    """LEAN has grains and livestock in dollars; its price magnifier of 100 converts them to cents."""
     with (SHARED / "data/reference/symbol-properties.cme-futures.csv").open(newline="") as file:
         lean = {row["symbol"]: row for row in csv.DictReader(file)}
     compared = 0
@@ -117,8 +116,10 @@ def test_ticks_and_multipliers_are_those_of_lean() -> None:
     0), ("LE", "cme-LE", 0), ("MGC", "comex-MGC", 0)],
 )  # fmt: skip
 def test_early_closes_are_those_of_lean(root: str, entry: str, hour: int) -> None:
-    """Trading of each weekday ends where LEAN says it ends early, by the product's clock (LEAN has rates and
-    currencies in Chicago, an hour behind). Its rows at the usual close only say that no evening follows."""
+    """Each weekday's trading ends when LEAN says that it ends early, in the product's time zone.
+
+    LEAN has rates and currencies in Chicago time, an hour behind. Its rows at the usual close only mean that no evening
+    session follows."""
     with gzip.open(SHARED / "data/reference/market-hours.cme-universe.json.gz") as file:
         closes: dict[str, str] = json.load(file)["entries"][f"Future-{entry}"]["earlyCloses"]
     zone = REFERENCE.calendar.hours.zone(root)
@@ -135,7 +136,7 @@ def test_early_closes_are_those_of_lean(root: str, entry: str, hour: int) -> Non
             continue
         at_ns = int((early - EPOCH) / timedelta(seconds=1)) * 10**9
         if REFERENCE.calendar.trade_date_at(root, at_ns - 1) is None and entry in {"cbot-ZC", "cme-LE"}:
-            continue  # closed for the whole day already
+            continue  # already closed for the whole day
         assert REFERENCE.calendar.trade_date_at(root, at_ns - 1) is not None, text
         assert REFERENCE.calendar.trade_date_at(root, at_ns) is None, text
         compared += 1
@@ -152,8 +153,10 @@ def test_early_closes_are_those_of_lean(root: str, entry: str, hour: int) -> Non
     ],
 )
 def test_every_real_trade_of_2013_has_a_trade_date(folder: str, root: str, day: str) -> None:
-    """Minutes stamped at their start, ms of the UTC day: all lie in trading, and before 21:15Z (17:15 New
-    York) on that day's trade date, from 22:00Z (18:00) on the next day's."""
+    """All minutes of the recordings are within trading hours and on the expected trade date.
+
+    Minutes have their start as timestamp, in ms of the UTC day. Before 21:15Z (17:15 New York) they are on that day's
+    trade date, from 22:00Z (18:00) on the next day's."""
     midnight = datetime.strptime(day, "%Y%m%d").replace(tzinfo=UTC)
     start = int((midnight - EPOCH) / timedelta(seconds=1)) * 10**9
     minutes: set[int] = set()
@@ -170,8 +173,10 @@ def test_every_real_trade_of_2013_has_a_trade_date(folder: str, root: str, day: 
 
 @needs_shared
 def test_every_real_minute_of_january_2024_has_a_trade_date() -> None:
-    """6EH4, 2 to 12 January 2024. Its minutes run from 23:01Z to 22:00Z, so they are stamped at their ends:
-    each ended in or with a trading window. The first, of New Year's evening, is 2 January's."""
+    """6EH4, 2 to 12 January 2024, with minutes stamped at their ends, from 23:01Z to 22:00Z.
+
+    Each minute ended inside or at the end of a trading window. The first one, on New Year's evening, belongs to 2
+    January."""
     with gzip.open(SHARED / "data/6e/6EH4_1min_20240101_20240112.csv.gz", "rt") as file:
         stamps = [row["timestamp_utc"] for row in csv.DictReader(file)]
     ends = [datetime.fromisoformat(stamp).replace(tzinfo=UTC) for stamp in stamps]
@@ -183,7 +188,7 @@ def test_every_real_minute_of_january_2024_has_a_trade_date() -> None:
     assert None not in dates
 
 
-def test_every_row_says_where_it_comes_from_and_when_it_was_checked() -> None:
+def test_every_row_has_a_source_and_a_date_of_verification() -> None:
     for name in ("products", "sessions", "holidays", "overrides"):
         with (DATA / f"{name}.csv").open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
@@ -192,8 +197,9 @@ def test_every_row_says_where_it_comes_from_and_when_it_was_checked() -> None:
 
 
 def test_every_year_has_its_holidays() -> None:
-    """Ten holidays of the exchange a year since Juneteenth came in 2022, nine before it; New Year's Day is
-    none in a year it falls on a Saturday. Worked by hand: 2022 lacks New Year's Day."""
+    """The exchange has ten holidays a year since Juneteenth was added in 2022, and nine before.
+
+    New Year's Day is not a holiday in a year in which it is a Saturday. Worked by hand: 2022 lacks New Year's Day."""
     for year in range(2012, 2028):
         days = [date(year, 1, 1) + timedelta(days=n) for n in range(366)]
         closed = [
@@ -207,7 +213,7 @@ def test_every_year_has_its_holidays() -> None:
 
 
 def test_loading_is_quick() -> None:
-    """Reading and checking all tables takes at most 60 ms of processor time, in the best of five tries."""
+    """Reading and checking all tables takes at most 60 ms of processor time, in the best of five runs."""
     seconds: list[float] = []
     for _ in range(5):
         begun = process_time()
@@ -296,7 +302,7 @@ def test_faulty_products_are_refused_by_row_and_column(column: str, value: str, 
     assert str(refusal.value).startswith(f"mine.csv, row 3, column {column}: ")
 
 
-def test_a_micro_must_share_its_parents_clock() -> None:
+def test_a_micro_must_share_its_parents_time_zone() -> None:
     with pytest.raises(BadReference, match="differs from the parent AA") as refusal:
         parse_products(two_products(parent="AA", zone="America/Chicago"))
     assert (refusal.value.row, refusal.value.column) == (3, "parent")
@@ -392,9 +398,8 @@ def test_a_day_that_closes_before_it_opens_is_refused() -> None:
 # -------------------------------------------------------------------------------------
 
 
-def test_overrides_of_the_operator_go_before_ours(tmp_path: Path) -> None:
-    """A made-up early close of ES alone on a day we have as ordinary, and our day of mourning undone for
-    YM."""
+def test_operator_overrides_take_precedence(tmp_path: Path) -> None:
+    """An override adds an early close for ES only, and another cancels our day of mourning for YM."""
     rows = (
         GOOD_DAY | {"date": "2026-11-18", "applies_to": "ES", "closes": "12:00"},
         GOOD_DAY | {"date": "2025-01-09", "applies_to": "YM", "closes": ""},
@@ -416,8 +421,10 @@ def test_overrides_of_the_operator_go_before_ours(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("closes", "minutes"), [("10:29", None), ("10:30", None), ("10:31", 61), ("09:00", None)]
 )
-def test_an_hour_or_less_of_regular_hours_is_none(tmp_path: Path, closes: str, minutes: int | None) -> None:
-    """Rules §3.3: the early close must come more than 60 minutes after 09:30."""
+def test_regular_hours_of_an_hour_or_less_are_dropped(
+    tmp_path: Path, closes: str, minutes: int | None
+) -> None:
+    """Rules §3.3: the early close must be more than 60 minutes after 09:30."""
     row = GOOD_DAY | {"date": "2026-11-18", "closes": closes}
     (tmp_path / "overrides.csv").write_text(table(DAY_HEADER, row), encoding="utf-8")
     session = load_reference(tmp_path).calendar.session("ES", date(2026, 11, 18), SessionKind.RTH)
@@ -439,19 +446,19 @@ def test_a_faulty_override_names_its_file(tmp_path: Path) -> None:
     ("root", "variant", "message"),
     [("ES", "cahs", "it has cash"), ("CL", "cash", "it has none"), ("MES", "cash", "it has none")],
 )
-def test_regular_hours_that_no_row_has_are_refused(root: str, variant: str, message: str) -> None:
-    """A micro has its parent's hours and no choice of its own."""
+def test_unknown_regular_hours_are_refused(root: str, variant: str, message: str) -> None:
+    """A micro has its parent's hours and cannot choose others."""
     with pytest.raises(UnknownVariant, match=message):
         load_reference(variants={root: variant})
     assert load_reference(variants={"ES": ""}).calendar.variants("ES") == ("", "cash")
 
 
-def test_a_folder_without_overrides_is_ours_alone(tmp_path: Path) -> None:
+def test_a_folder_without_overrides_yields_the_packaged_tables(tmp_path: Path) -> None:
     assert load_reference(tmp_path).calendar.known_years == REFERENCE.calendar.known_years
 
 
 def test_the_override_in_the_docs_can_be_used(tmp_path: Path) -> None:
-    """3 March 2027, a Wednesday: no regular hours of the index, those of crude as always."""
+    """3 March 2027, a Wednesday: no regular hours for the index, the usual ones for crude."""
     text = (ROOT / "docs" / "sessions.md").read_text(encoding="utf-8")
     start = text.index(DAY_HEADER)
     (tmp_path / "overrides.csv").write_text(text[start : text.index("```", start)], encoding="utf-8")

@@ -46,7 +46,7 @@ def test_never_goes_back() -> None:
     assert names(days({H: 9, M: 1}, {H: 4, M: 5}, {H: 9, M: 1}, {H: 9, M: 1})) == [H, H, M, M]
 
 
-def test_metals_and_energy_ask_for_two_sessions_running() -> None:
+def test_metals_and_energy_require_two_consecutive_sessions() -> None:
     assert names(days({H: 9, M: 1}, {H: 4, M: 5}, {H: 9, M: 1}, {H: 4, M: 5}, {H: 4, M: 5}, {}), 2) == [
         H,
         H,
@@ -62,12 +62,12 @@ def test_the_deadline_rolls_without_volume() -> None:
     assert [(f.contract, f.rolled_from) for f in found] == [(H, None), (M, H), (M, H)]
 
 
-def test_the_first_front_is_the_one_most_traded_the_nearest_of_equals() -> None:
+def test_the_first_front_has_the_most_volume_and_the_nearest_expiry_of_equals() -> None:
     assert names(days({U: 2, H: 1, M: 7})) == [M]
     assert names(days({U: 7, M: 7})) == [M]
 
 
-def test_a_front_without_a_session_gives_way_to_what_trades() -> None:
+def test_a_front_without_a_session_is_replaced_by_a_traded_contract() -> None:
     assert names(days({H: 9}, {M: 3}, {M: 3}, {M: 3}, {M: 3})) == [H, H, H, H, M]
 
 
@@ -76,14 +76,15 @@ def test_a_missing_day_of_the_front_is_not_a_day_without_volume() -> None:
 
 
 def test_the_deadline_counts_volumes_of_earlier_dates_only() -> None:
-    """On the deadline U trades more than M, yet M led the session before: the date's own volume is not known at its
-    open. U leads M in that session, and takes over on the next date."""
+    """On the deadline U trades more than M, but M led the session before.
+
+    The deadline's own volume is unknown at its open. U leads M in that session and becomes front on the next date."""
     found = fronts(days({H: 9, M: 3, U: 1}, {H: 1, M: 2, U: 8}, {M: 1, U: 9}), rule(1, until_tomorrow))
     assert [(f.contract, f.rolled_from) for f in found] == [(H, None), (M, H), (U, M)]
 
 
 @pytest.mark.parametrize("known", [1, 2, 3, 4])
-def test_a_session_about_to_open_has_the_front_that_history_gives_it(known: int) -> None:
+def test_the_next_session_has_the_front_that_history_yields(known: int) -> None:
     volumes = days({H: 9, M: 1}, {H: 9, M: 1}, {H: 9, M: 1}, {M: 5, U: 6}, {M: 1, U: 9})
     dates = sorted(volumes)
     before = {day: volumes[day] for day in dates[:known]}
@@ -96,7 +97,7 @@ def test_without_sessions_volume_chooses_no_front() -> None:
 
 
 def test_rolled_from_names_neighbours_only() -> None:
-    """After a hole of six years the front is another contract, but nothing was rolled from one to the other."""
+    """After a gap of six years the front is another contract, but there was no roll from one to the other."""
     old, new = Contract("ES", 2018, 3), H
     volumes = {date(2018, 3, 1): {old: 9}, DAY: {new: 9}}
     found = fronts(volumes, rule(1, lambda c: date(2018, 3, 14) if c == old else FAR))
@@ -104,7 +105,7 @@ def test_rolled_from_names_neighbours_only() -> None:
 
 
 def test_after_a_hole_a_contract_past_its_deadline_is_not_chosen() -> None:
-    """H is past its deadline on the first date after the hole, so M takes over although H is nearer."""
+    """H is past its deadline on the first date after the gap, so M becomes front although H is nearer."""
     old = Contract("ES", 2018, 3)
     deadlines = {old: date(2018, 3, 14), H: DAY}
     volumes = {date(2018, 3, 1): {old: 9}, DAY: {H: 9, M: 8}}
@@ -112,8 +113,9 @@ def test_after_a_hole_a_contract_past_its_deadline_is_not_chosen() -> None:
 
 
 def test_es_rolls_on_the_deadline_of_december_2013() -> None:
-    """ESZ3 ends on Friday 2013-12-20; two business days before is Wednesday the 18th, from which ESH4 is front, in
-    history and live, though ESZ3 still trades more."""
+    """ESZ3 ends on Friday 2013-12-20, so ESH4 is front from Wednesday the 18th, two business days before.
+
+    This holds in history and live, although ESZ3 still trades more."""
     reference = load_reference()
     z, h = Contract("ES", 2013, 12), Contract("ES", 2014, 3)
     lots = {z: 9, h: 1}

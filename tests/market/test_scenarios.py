@@ -1,8 +1,7 @@
 """Scenarios (rules §7): each status and its near misses, worked by hand.
 
-The prior session throughout, in ticks: low 80, VAL 90, POC 100, VAH 110, high 120. Ten brackets of 30 minutes; the
-initial balance, where a test gives one, is complete from 60 minutes on.
-"""
+The prior session throughout, in ticks: low 80, VAL 90, POC 100, VAH 110, high 120. Ten brackets of 30 minutes; an
+initial balance, if a test has one, is complete after 60 minutes."""
 
 import re
 from dataclasses import replace
@@ -34,7 +33,7 @@ PENDING, ACTIVE, DONE, VOID = Status.PENDING, Status.ACTIVE, Status.DONE, Status
 
 
 class Session:
-    """A session told in a few words: opens, trades in bracket after bracket, closes them."""
+    """A session in short form: it opens, trades in successive brackets, and closes them."""
 
     def __init__(self, first: int, *, opening: Opening = OPENING, ib: tuple[int, int] | None = None) -> None:
         self.scenarios = Scenarios(opening)
@@ -48,20 +47,20 @@ class Session:
         return self.ib if self.bracket >= 2 else None
 
     def trade(self, *prices: int, after_ns: int = 0) -> "Session":
-        """Trades at the start of the bracket under way, or somewhat later."""
+        """Trade at the start of the current bracket, or `after_ns` later."""
         at_ns = self.bracket * HALF_HOUR + after_ns
         for price in prices:
             self.scenarios.traded(Observation(at_ns, price, price, price, price, at_ns), self.balance)
         return self
 
     def bar(self, low: int, high: int) -> "Session":
-        """The last minute of the bracket under way."""
+        """Show the last minute of the current bracket."""
         end = (self.bracket + 1) * HALF_HOUR
         self.scenarios.traded(Observation(end, low, low, high, low, end - NANOS_PER_MINUTE), self.balance)
         return self
 
     def close(self, *closes: int | None) -> "Session":
-        """Brackets close one after the other, each having traded at its close; None: nothing traded."""
+        """Close brackets in turn, each after a trade at its close; None: a bracket without trades."""
         for close in closes:
             if close is not None:
                 self.trade(close)
@@ -82,7 +81,7 @@ class Session:
 
 
 def mirrored(opening: Opening) -> Opening:
-    """The same with prices upside down about 100: 110 for 90."""
+    """Mirror an opening about price 100: 90 becomes 110."""
     prior, carried = opening.prior, opening.carried
     assert prior is not None
     return replace(
@@ -100,7 +99,7 @@ def mirrored(opening: Opening) -> Opening:
 
 
 class Mirror(Session):
-    """The same story upside down."""
+    """A session with all prices mirrored about 100."""
 
     def __init__(self, first: int, *, opening: Opening = OPENING, ib: tuple[int, int] | None = None) -> None:
         turned = (200 - ib[1], 200 - ib[0]) if ib else None
@@ -108,7 +107,7 @@ class Mirror(Session):
 
     def trade(self, *prices: int, after_ns: int = 0) -> Session:
         if not getattr(self, "opened", False):
-            self.opened = True  # the first price was turned already
+            self.opened = True  # the first price is already mirrored
             return super().trade(*prices, after_ns=after_ns)
         return super().trade(*(200 - price for price in prices), after_ns=after_ns)
 
@@ -125,7 +124,7 @@ class Mirror(Session):
         return self
 
 
-#: A story and the names it has upside down.
+#: Names of the scenarios, and of their mirror images.
 UP = ("accept_above", "value_return_from_above", "ib_failure_up", "gap_up_held", "poor_high_repair")
 DOWN = ("accept_below", "value_return_from_below", "ib_failure_down", "gap_down_held", "poor_low_repair")
 SIDES = [pytest.param(Session, UP, id="up"), pytest.param(Mirror, DOWN, id="down")]
@@ -133,7 +132,7 @@ Names = tuple[str, str, str, str, str]
 sides = pytest.mark.parametrize(("begin", "names"), SIDES)
 
 
-# -- accepted beyond value, towards the prior extreme
+# -- accepted beyond value, target at the prior extreme
 
 
 @sides
@@ -158,7 +157,9 @@ def test_acceptance_pending_active_done(begin: type[Session], names: Names) -> N
         (None, 111),
     ],
 )
-def test_acceptance_not_quite(begin: type[Session], names: Names, closes: tuple[int | None, ...]) -> None:
+def test_near_misses_of_acceptance(
+    begin: type[Session], names: Names, closes: tuple[int | None, ...]
+) -> None:
     assert begin(100).close(*closes).status(names[0]) is PENDING
 
 
@@ -178,7 +179,7 @@ def test_acceptance_is_void_once_a_bracket_closes_back_in_value(begin: type[Sess
 
 @sides
 def test_the_prior_extreme_counts_after_acceptance_only(begin: type[Session], names: Names) -> None:
-    """120 traded in B, before its close confirmed; the next trade there counts."""
+    """120 trades in B before its close confirms; only the next trade there counts."""
     day = begin(100).close(111).trade(120).close(115)
     assert day.status(names[0]) is ACTIVE
     assert day.trade(125).status(names[0]) is DONE
@@ -189,21 +190,21 @@ def test_acceptance_from_an_open_beyond_value(begin: type[Session], names: Names
     assert begin(115).close(116, 112).status(names[0]) is ACTIVE
 
 
-def test_a_close_that_no_trade_showed_is_traded_all_the_same() -> None:
-    """The last trades of A and B came late: machines saw only 100."""
+def test_a_close_without_an_observed_trade_counts_as_traded() -> None:
+    """The last trades of A and B were late, so the machines saw only 100."""
     day = Session(100)
     for index in range(2):
         day.scenarios.bracket_closed(index, (index + 1) * HALF_HOUR, 111)
     assert day.status("accept_above") is ACTIVE
 
 
-def test_where_value_reaches_the_extreme_there_is_nowhere_to_look() -> None:
+def test_no_acceptance_target_if_value_reaches_the_prior_extreme() -> None:
     day = Session(100, opening=replace(OPENING, prior=replace(PRIOR, high=110, low=90)))
     assert "accept_above" not in day.listed
     assert "accept_below" not in day.listed
 
 
-# -- opened outside value, back in it for two brackets
+# -- opened outside value, returned for two brackets
 
 
 @sides
@@ -220,10 +221,10 @@ def test_return_to_value_pending_active_done(begin: type[Session], names: Names)
 
 @sides
 @pytest.mark.parametrize("closes", [(110, 111), (110, 111, 110), (110, None, 110), (110, 89), (89, 110)])
-def test_return_to_value_not_quite(
+def test_near_misses_of_a_return_to_value(
     begin: type[Session], names: Names, closes: tuple[int | None, ...]
 ) -> None:
-    """One close in value; or the second beyond its other edge, which is not in value either."""
+    """One close in value; or the second one beyond the other edge, which is outside value too."""
     assert begin(115).close(*closes).status(names[1]) is PENDING
 
 
@@ -280,7 +281,7 @@ def test_one_trade_may_pass_middle_and_other_side(begin: type[Session], names: N
 
 
 @sides
-def test_failed_break_not_quite(begin: type[Session], names: Names) -> None:
+def test_near_misses_of_a_failed_break(begin: type[Session], names: Names) -> None:
     day = begin(100, ib=(105, 95)).close(100, 100)
     assert day.close(105).status(names[2]) is PENDING  # its edge was traded, not broken
     assert day.trade(106).close(106).status(names[2]) is PENDING  # broken, and closed beyond
@@ -300,7 +301,7 @@ def test_failed_break_is_void_once_a_bracket_closes_beyond_again(begin: type[Ses
 
 
 def test_a_bracket_that_ended_before_the_break_does_not_fail_it() -> None:
-    """B is sealed two seconds after its end; C broke out in the first of them. C's own close counts."""
+    """B is sealed two seconds after its end, and C broke out during them. C's own close counts."""
     day = Session(100, ib=(105, 95)).close(100)
     day.bracket = 2
     day.trade(106, after_ns=1)
@@ -395,7 +396,7 @@ def test_of_a_bar_that_fills_and_extends_the_filling_counts(begin: type[Session]
 
 # -- a poor extreme repaired
 
-#: Poor highs at 130 and 140 of Thursday and Friday; an arm is 8 ticks, for a tenth of value (20 wide) is less.
+#: Poor highs at 130 and 140 of Thursday and Friday. An arm is 8 ticks, because a tenth of value (20 wide) is less.
 POOR = replace(
     OPENING, carried=CarriedLevels((), (CarriedLevel(140, FRIDAY), CarriedLevel(130, THURSDAY)), ())
 )
@@ -440,7 +441,7 @@ def test_without_one_beyond_the_open_there_is_no_repair(begin: type[Session], na
     assert names[4] not in begin(100).listed
 
 
-def test_it_is_named_by_its_day() -> None:
+def test_a_repair_has_the_date_of_its_extreme() -> None:
     assert Session(115, opening=POOR).reference("poor_high_repair") == ("Poor high 2026-01-01", 130)
 
 
@@ -467,7 +468,7 @@ def test_an_arm_is_a_tenth_of_value_rounded_up_or_eight_ticks(width: int, want: 
 # -- the list
 
 
-def test_the_whole_list_and_its_conditions_as_told() -> None:
+def test_the_complete_list_and_its_conditions() -> None:
     """Opened at 115: beyond value, within the range. Ticks of 0.25, so 110 is 27.50."""
     found = Session(115, opening=POOR, ib=(118, 112)).close(115, 115).scenarios.states((118, 112))
     quarter = 250_000_000
@@ -493,7 +494,7 @@ def test_the_whole_list_and_its_conditions_as_told() -> None:
     ]  # fmt: skip
 
 
-def test_what_follows_is_told_without_prices_or_advice() -> None:
+def test_descriptions_contain_neither_prices_nor_advice() -> None:
     for state in Session(115, opening=POOR, ib=(118, 112)).close(115, 115).scenarios.states((118, 112)):
         assert state.then.startswith("would be consistent with ")
         assert not any(mark.isdigit() or mark == "%" for mark in state.then)
@@ -505,18 +506,18 @@ def test_without_a_prior_only_the_balance_has_scenarios() -> None:
     assert day.close(100, 100).listed == ["ib_failure_up", "ib_failure_down"]
 
 
-def test_every_pair_is_in_the_table_or_named_as_never() -> None:
+def test_every_scenario_pair_is_in_the_table_or_named_as_impossible() -> None:
     assert set(TRANSITIONS) | NEVER == set(product(Phase, Sign))
     assert not set(TRANSITIONS) & NEVER
 
 
-def test_what_a_phase_awaits_is_what_the_table_knows() -> None:
-    """IMPOSSIBLE alone is no condition: the opening tells it."""
+def test_pending_conditions_match_the_table() -> None:
+    """IMPOSSIBLE alone is no condition, because it depends on the opening only."""
     asked = {(phase, sign) for phase, signs in AWAITED.items() for sign in signs}
     assert asked | {(Phase.WAITING, Sign.IMPOSSIBLE)} == set(TRANSITIONS)
 
 
-def test_the_diagrams_in_the_documents_are_the_tables() -> None:
+def test_the_diagrams_in_the_docs_match_the_tables() -> None:
     page = (Path(__file__).parents[2] / "docs" / "playbook.md").read_text()
     drawn = [
         {tuple(re.split(r" --> | : ", line.strip())) for line in diagram.splitlines() if " : " in line}
@@ -540,7 +541,7 @@ def test_each_phase_has_its_status() -> None:
     }  # fmt: skip
 
 
-# -- the quiet band
+# -- quiet band
 
 
 def test_the_band_ends_where_a_condition_begins_to_hold() -> None:

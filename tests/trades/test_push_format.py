@@ -73,7 +73,7 @@ def reason(body: bytes) -> str:
     return str(caught.value.details["reason"])
 
 
-def test_every_kind_of_event_comes_out_as_it_went_in() -> None:
+def test_every_kind_of_event_survives_a_round_trip() -> None:
     events: list[Event] = [
         CaughtUp(AT_NS, Quality.BARS_1S), Gap(AT_NS, AT_NS + 1, "reconnect"), Repaired(AT_NS, AT_NS + 1),
         Amend(2**64 - 1, "cancel"), Amend(5, "correct", -250_000_000, 3), Heartbeat(AT_NS),
@@ -128,14 +128,14 @@ def test_every_kind_of_event_comes_out_as_it_went_in() -> None:
         (Ended(2**63 - 1), "times"),
     ],
 )
-def test_an_event_that_makes_no_sense_is_refused_with_its_place(event: Event, why: str) -> None:
+def test_an_invalid_event_is_refused_with_its_position(event: Event, why: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read_push(write_push(push(Heartbeat(AT_NS), event)), UNIVERSE, NOW_NS)
     assert caught.value.details == {"reason": why, "event": 1}
 
 
-def test_a_feed_without_its_own_clock_is_not_ahead_of_ours() -> None:
-    """Two hours ahead are too much for a live feed; a replay or a simulation may be wherever it likes."""
+def test_a_live_feed_cannot_be_ahead_of_our_clock() -> None:
+    """Two hours ahead are refused for a live feed, and accepted for a replay or a simulation."""
     ahead = Heartbeat(NOW_NS + 2 * 3_600_000_000_000)
     now = Heartbeat(NOW_NS + 1)
     assert reason(write_push(push(ahead, caps=PRESENT, contract=MARCH))) == "times"
@@ -143,9 +143,10 @@ def test_a_feed_without_its_own_clock_is_not_ahead_of_ours() -> None:
     assert read_push(write_push(push(now, caps=PRESENT, contract=MARCH)), UNIVERSE, NOW_NS).events
 
 
-def test_rows_lie_in_the_life_of_their_contract() -> None:
-    """ESZ2013 last traded on Friday 20 December 2013: a week on, 27 December, is the last day a row may be of; and
-    13 × 365 days before the 20th, 23 December 2000, the first."""
+def test_rows_outside_the_life_of_their_contract_are_refused() -> None:
+    """ESZ2013 last traded on Friday 20 December 2013, so rows may be dated up to 27 December, a week later.
+
+    The first permitted day is 23 December 2000, 13 × 365 days before the 20th."""
     last_ns, first_ns = 1_388_188_800_000_000_000, 977_529_600_000_000_000  # both midnight UTC
     for inside in (last_ns - 1, first_ns):
         assert read_push(write_push(push(trades(ts_event=inside))), UNIVERSE, NOW_NS).events
@@ -155,8 +156,8 @@ def test_rows_lie_in_the_life_of_their_contract() -> None:
 
 
 @pytest.mark.parametrize("kind", [Heartbeat, Ended, "caught_up", "volume", "gap", "again"])
-def test_a_feed_says_nothing_of_a_contract_a_year_after_its_end(kind: Any) -> None:
-    """28 December 2013 and 366 days: 29 December 2014."""
+def test_events_a_year_after_a_contracts_end_are_refused(kind: Any) -> None:
+    """366 days after 28 December 2013 is 29 December 2014."""
     end_ns = 1_419_811_200_000_000_000
 
     def sent(at_ns: int) -> bytes:
@@ -176,8 +177,8 @@ def test_a_feed_says_nothing_of_a_contract_a_year_after_its_end(kind: Any) -> No
     assert reason(sent(end_ns + 1)) == "times"
 
 
-def test_a_contract_that_has_expired_is_of_replays_only() -> None:
-    """ESH2026 last trades on 20 March 2026: up to the 27th a live feed may still bring it."""
+def test_an_expired_contract_is_accepted_from_replays_only() -> None:
+    """ESH2026 last trades on 20 March 2026; a live feed may send its rows up to the 27th."""
     end_ns = 1_774_656_000_000_000_000  # 2026-03-28
     body = write_push(push(caps=PRESENT, contract=MARCH))
     assert read_push(body, UNIVERSE, end_ns - 1)
@@ -187,13 +188,13 @@ def test_a_contract_that_has_expired_is_of_replays_only() -> None:
     assert read_push(write_push(push(contract=MARCH)), UNIVERSE, end_ns)
 
 
-def test_a_bar_has_no_more_lots_than_can_be_summed() -> None:
+def test_a_bar_with_too_many_lots_to_sum_is_refused() -> None:
     assert read_push(write_push(push(bars(volume=2**40))), UNIVERSE, NOW_NS).events
     assert reason(write_push(push(bars(volume=2**40 + 1)))) == "rows"
 
 
 def changed(**fields: Any) -> bytes:
-    """A good push with some of its fields replaced."""
+    """Return a valid push with some of its fields replaced."""
     plain = msgspec.msgpack.decode(write_push(push(Heartbeat(AT_NS))))
     return msgspec.msgpack.encode({**plain, **fields})
 
@@ -234,13 +235,13 @@ def changed(**fields: Any) -> bytes:
         (changed(again={"until": 9, "caught_up": {"at_ns": 1, "quality": "ticks"}}), "times"),
     ],
 )
-def test_a_push_that_is_not_of_its_form_is_refused(body: bytes, why: str) -> None:
+def test_a_malformed_push_is_refused(body: bytes, why: str) -> None:
     assert reason(body) == why
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_whatever_is_done_to_a_push_it_is_read_or_refused(data: st.DataObject) -> None:
+def test_an_altered_push_is_read_or_refused(data: st.DataObject) -> None:
     body = bytearray(
         write_push(push(trades(), bars(), CaughtUp(AT_NS, Quality.TICKS), Gap(AT_NS, AT_NS + 1, "x")))
     )
