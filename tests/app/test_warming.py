@@ -27,7 +27,7 @@ VISITORS = Scope(VISITOR, (Grant("everyone", "completed", (), None, None, 0),))
 
 
 class Rows:
-    """A store that knows only what it has."""
+    """In-memory store with fixed rows."""
 
     def __init__(self, *datasets: DatasetRow) -> None:
         self._datasets = datasets
@@ -37,7 +37,7 @@ class Rows:
 
 
 class RecordedQuery:
-    """A query that remembers what it prepared."""
+    """Query that records what it prepared."""
 
     def __init__(self) -> None:
         self.pairs: list[tuple[int, str]] = []
@@ -54,7 +54,7 @@ STORE = Rows(
     dataset(7, "CL", date(2026, 3, 4)),
     dataset(OPERATOR, "GC", date(2013, 10, 8)),
     dataset(OPERATOR, "ES", date(2025, 3, 3)),
-    dataset(OPERATOR, "ES", date(2026, 3, 3)),  # another contract of it
+    dataset(OPERATOR, "ES", date(2026, 3, 3)),  # another contract of the same product
     dataset(OPERATOR, "NQ", date(2026, 3, 2)),
 )
 
@@ -99,7 +99,7 @@ def installation(tmp_path: Path) -> "Installation":  # type: ignore[misc]
 def test_nothing_is_decoded_for_a_first_page_or_answer_after_it(
     installation: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """For a visitor and for somebody with recordings of their own: the operator's sessions are decoded once for all."""
+    """A visitor and a user with own recordings share the decoded sessions of the operator."""
     decoded: list[bytes] = []
 
     def counted(packed: bytes) -> Ladder:
