@@ -1,4 +1,4 @@
-"""The list of commands: each is where the list says, and described as its own help describes it."""
+"""The list of commands names existing commands and describes each as its own help does."""
 
 import pytest
 

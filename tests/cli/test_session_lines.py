@@ -11,7 +11,7 @@ from outcry.cli.sessions import session_at, sessions_between
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A data folder of the test's own, so that no other overrides count."""
+    """Use a data folder of the test, so that no other overrides apply."""
     for name in [name for name in os.environ if name.startswith("OUTCRY_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("OUTCRY_DATA", str(tmp_path))
@@ -93,7 +93,7 @@ def test_dates_the_wrong_way_round_are_refused(capsys: pytest.CaptureFixture[str
 def test_overrides_and_variants_of_the_service_count(
     capsys: pytest.CaptureFixture[str], own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A made-up close of crude at 12:00 on 18 November 2026; the index to 16:00 by the operator's choice."""
+    """Crude closes early at 12:00 on 18 November 2026 by an override; index hours to 16:00 by the operator."""
     header = "date,name,applies_to,day,opens,closes,rth_opens,rth_closes,source,checked_on,note"
     row = "2026-11-18,a test,CL,open,,12:00,,,made up,2026-11-01,"
     (own_folder / "overrides.csv").write_text(f"{header}\n{row}\n", encoding="utf-8")
@@ -106,7 +106,7 @@ def test_overrides_and_variants_of_the_service_count(
 
 
 def test_in_a_daily_break_the_resumption_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    """ES pauses from 17:00 to 18:00 in New York: its overnight of the 4th, which began at 16:15, goes on at 18:00."""
+    """ES pauses from 17:00 to 18:00 in New York: the overnight session of the 4th resumes at 18:00."""
     assert session_at("ES", "2026-11-03T17:30:00-05:00") == 1
     out, err = capsys.readouterr()
     assert not out
