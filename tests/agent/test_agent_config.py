@@ -128,7 +128,7 @@ def test_what_is_not_installed_is_said_with_what_to_install(tmp_path: Path) -> N
 
 
 def test_the_example_is_a_file_of_this_form_with_every_broker(tmp_path: Path) -> None:
-    """Each broker's table holds what that broker asks for, so that nobody has to look elsewhere."""
+    """The example contains a table for each broker with all of its required settings."""
     from outcry.feeds.adapters import adapters
 
     text = example()

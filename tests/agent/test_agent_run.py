@@ -49,7 +49,7 @@ NOW_NS = 1_795_186_800_000_000_000  # Friday 2026-11-20 15:00 UTC: the regular s
 THURSDAY_BEGINS_NS = 1_795_036_500_000_000_000
 ES, NQ = Contract("ES", 2026, 12), Contract("NQ", 2026, 12)
 CAPS = FeedCaps(1, False, True, Backfill.TICKS, 2**62, Resume.BY_TIME, False)
-#: A run of a feed: what it sends, and the error it ends with; without one it goes on in silence.
+#: A run of a feed: its events, and the error that ends it; a run without an error stays open and idle.
 Opening = Sequence[Event | Exception]
 
 
@@ -59,7 +59,7 @@ class Stopped:
 
 
 class Scripted:
-    """Feed that sends its scripts, one for each time it is opened; `asked`: the cursors it was opened with."""
+    """Feed that sends one script each time it is opened; `asked`: the cursors it was opened with."""
 
     run = ""
 
@@ -93,7 +93,7 @@ def trades(*seconds: float, price: int = 6000, caps_ns: int = 0) -> Trades:
 
 
 class Play:
-    """An agent with its feeds, and the events that the service received of each."""
+    """An agent with its feeds, and the events that the service received from each."""
 
     def __init__(self, service: Service, folder: Path, key: str, feeds: dict[str, Scripted]) -> None:
         self.service, self.feeds = service, feeds
@@ -154,8 +154,11 @@ STANDS = Status(subscribed=True, code="subscribed")
 def test_repeats_are_sent_once_and_a_repaired_stream_is_reported(
     tmp_path: Path,
 ) -> None:
-    """Two equal trades before the break are two; after it the feed repeats the last two seconds of them, and has one
-    more like them, which is a third. It is opened two seconds before the newest, and what lies before is left out."""
+    """Repeated trades are sent once, and a third identical trade counts.
+
+    The feed sends two equal trades before the break. Afterwards it repeats its last two seconds, with one more
+    identical trade. It is reopened two seconds before the newest trade; older rows are omitted.
+    """
     early = CaughtUp(NOW_NS - 9 * SECOND, Quality.TICKS)
     feed = Scripted(
         {
@@ -171,12 +174,14 @@ def test_repeats_are_sent_once_and_a_repaired_stream_is_reported(
         await play.until(lambda: play.agent.followers[StreamKey(0, "mine", ES)].queue.waiting == 0)
         events = play.events("mine")
         assert ages(events) == [20, 5, 4, 4, 4, 3, 1]
-        assert feed.asked[0] == THURSDAY_BEGINS_NS  # what the session is measured against is wanted too
+        assert (
+            feed.asked[0] == THURSDAY_BEGINS_NS
+        )  # the contract that the session is compared with is requested too
         assert feed.asked[1] == NOW_NS - 4 * SECOND - OVERLAP_NS
         statuses = [event for event in events if isinstance(event, Status)]
         assert statuses == [STANDS, Status(subscribed=False, code="link_silent", text="nothing came"), STANDS]
         assert events.index(CAUGHT_UP) < max(at for at, event in enumerate(events) if event == STANDS)
-        assert Heartbeat(NOW_NS) not in events  # history was still to come then
+        assert Heartbeat(NOW_NS) not in events  # history was still pending then
         assert not any(isinstance(event, Gap) for event in events)
 
     played(tmp_path, {"mine": feed}, test)
@@ -196,7 +201,7 @@ def test_a_refused_login_stops_that_feed_and_no_other(tmp_path: Path) -> None:
             ]
             seen = play.agent.followers[StreamKey(0, "bad", contract)].status
             assert (seen.phase, seen.code) == ("needs_sign_in", "login_refused")
-        await asyncio.sleep(0.3)  # pauses are some hundredths of a second
+        await asyncio.sleep(0.3)  # pauses are hundredths of a second
         assert len(bad.asked) == 2
         assert play.agent.followers[StreamKey(0, "good", ES)].status.phase == "live"
         shown = Console(width=200, file=io.StringIO(), record=True)
@@ -245,7 +250,7 @@ def test_what_a_feed_cannot_bring_again_is_a_gap(tmp_path: Path) -> None:
 
 
 def test_rows_that_cannot_be_are_set_aside_and_hold_nothing_up(tmp_path: Path) -> None:
-    """One of 1970, one of tomorrow, one priced beyond all bounds, among good ones."""
+    """Rows from 1970, from tomorrow and with an impossible price are rejected; valid rows continue."""
     odd = trades(3, 2, 1, 0.5, 0.25)
     odd.rows["ts_event"][1] = 5
     odd.rows["ts_event"][2] = NOW_NS + 86_400 * SECOND
@@ -301,7 +306,7 @@ def test_a_feed_that_meets_a_fault_of_its_own_is_opened_again(tmp_path: Path) ->
 
 
 class Shy(Scripted):
-    """Cannot say at first which contracts it brings."""
+    """Feed that cannot list its contracts at first."""
 
     faults = 3
 
@@ -313,7 +318,7 @@ class Shy(Scripted):
 
 
 def test_a_feed_that_cannot_say_its_contracts_is_asked_again(tmp_path: Path) -> None:
-    """Nor does that stop the agent when something of this feed was left by a former start."""
+    """The agent retries the list of contracts, and starts even if events of this feed remain from an earlier start."""
     log = FileLog(tmp_path / "spool")
     with log.exclusively():
         Spool(log, tmp_path / "spool", 1 << 30).queue(StreamKey(0, "mine", NQ), CAPS).add(trades(7))
@@ -346,7 +351,7 @@ def test_a_spool_that_cannot_be_opened_is_opened_later(
 
 
 def test_a_full_disk_is_said_and_held_up_by_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes while it is full goes through memory; when there is room again it is on disk after all."""
+    """While the disk is full, events pass through memory; once there is space, they are written to disk."""
     append, full = FileLog.append, [False]
 
     def sometimes(log: FileLog, key: str, first: int, count: int, blob: bytes) -> None:

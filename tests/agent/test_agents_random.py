@@ -1,6 +1,6 @@
-"""Processes that follow one feed, with owners that die, hang or lose answers: each trade counts once.
+"""Random faults of processes that follow one feed, with owners that die, stall or lose answers: trades count once.
 
-Events are drawn from a seed. Many trades are identical and share a timestamp, processes have read to different
+A seed determines the events. Many trades are identical and share a timestamp, processes have read to different
 positions, and pushes are small, so that faults interrupt them.
 """
 
@@ -40,7 +40,7 @@ TRADES, STEPS = 600, 60
 
 
 class Noon:
-    """Implements `Clock`."""
+    """Clock fixed at noon. Implements `Clock`."""
 
     def now_ns(self) -> int:
         return OPEN + 150 * MINUTE
@@ -64,13 +64,13 @@ class Tape:
         self.rows, self.written = rows(*made), chance.randrange(100)
 
     def since(self, number: int) -> Iterator[Trades]:
-        """Return the rows written from a trade on, in parts."""
+        """Return the rows written from a trade on, in batches."""
         for first in range(number, self.written, 7):
             yield Trades(self.rows[first : min(first + 7, self.written)])
 
     @property
     def settled_ns(self) -> int:
-        """Nothing up to then is still to be written."""
+        """Return the time (ns) before which nothing will be written any more."""
         return int(self.rows["ts_event"][self.written - 1]) - 1 if self.written else OPEN
 
 
@@ -113,7 +113,7 @@ class TapeFeed:
 
 
 class Owners:
-    """Owners of the stream, one after another; `trusty`: no more faults happen to them."""
+    """Successive owners of the stream; `trusty`: no more faults happen to them."""
 
     def __init__(self, installation: Installation, harness: EngineHarness, chance: random.Random) -> None:
         self._universe, self._engine, self._chance = installation.reference.universe, harness.engine, chance
@@ -136,7 +136,7 @@ class Owners:
         self._begin()
 
     async def push(self, owner: int, feed: str, push: Push, origin: Origin) -> int:
-        """See `Owners`."""
+        """Push through the current owner, with the faults of `Owners`."""
         fates = ["well"] * 6 + ["away", "dies", "dies after", "answer lost"]
         fate = "well" if self.trusty else self._chance.choice(fates)
         if fate == "away":
@@ -176,7 +176,7 @@ class Process:
         self._starts = 0
 
     async def begin(self, *, from_owner: bool) -> None:
-        """Begin; anew: with nothing on disk, from where the owner says it is."""
+        """Begin; anew: with an empty disk, from the position that the owner reports."""
         self._starts += from_owner
         folder = self._folder / str(self._starts)
         log = FileLog(folder)
@@ -196,7 +196,7 @@ class Process:
         self._resources.close()
 
     async def leave(self) -> None:
-        """Stop cleanly: send the rest and end the run."""
+        """Stop cleanly: send the remaining events and end the run."""
         await self.send(8)
         self._owners.pushes.leave(KEY, "disconnected", self.queue.session)
         await self.die()
@@ -268,7 +268,7 @@ def test_each_trade_counts_once_whichever_process_dies(
 def test_a_program_that_pushes_itself_tells_each_trade_once(
     small_batch_installation: Installation, seed: int
 ) -> None:
-    """As `outcry replay` does over HTTP: what it told and may have to tell again is in memory alone."""
+    """A pusher without a disk, such as `outcry replay` over HTTP, stores only in memory what it may have to resend."""
     chance = random.Random(seed)
     tape = Tape(chance)
     tape.written = TRADES

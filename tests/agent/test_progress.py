@@ -10,7 +10,7 @@ from outcry.market.instruments import Contract
 
 ES = StreamKey(1, "a", Contract("ES", 2024, 9))
 NQ = StreamKey(1, "a", Contract("NQ", 2024, 9))
-QUEUE = None  # the transport here looks at no queue
+QUEUE = None  # this transport does not use the queue
 
 
 class ScriptedTransport:

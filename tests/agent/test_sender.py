@@ -25,7 +25,7 @@ KEY = "outcry_secret"
 
 
 def whole(talk: socket.socket) -> bytes:
-    """Read a request: its head, and a body of the stated length."""
+    """Read one request: its head, and a body of the stated length."""
     data = b""
     while b"\r\n\r\n" not in data:
         data += received_from(talk)
@@ -37,7 +37,7 @@ def whole(talk: socket.socket) -> bytes:
 
 
 def received_from(talk: socket.socket) -> bytes:
-    """What comes next; raises `OSError` where the other end is gone."""
+    """Return the next received bytes. Raises `OSError` if the peer has closed the connection."""
     data = talk.recv(65536)
     if not data:
         raise ConnectionResetError
@@ -97,7 +97,7 @@ def answer(body: bytes, status: str = "200 OK", *headers: bytes) -> bytes:
     ],
 )  # fmt: skip
 def test_nothing_but_an_answer_is_one(response: bytes) -> None:
-    """Nothing is taken, nobody else is asked, and the problem names no key."""
+    """An invalid response accepts no events and is not retried elsewhere; the reported problem contains no key."""
     with answering(response) as (port, received):
         sender, sent = Sender(f"http://127.0.0.1:{port}", KEY, timeout_s=5), queue()
         try:
@@ -138,7 +138,7 @@ def _refused(reason: str, **more: object) -> ApiError:
 
 
 def test_a_nearly_full_disk_of_the_service_passes_and_a_used_up_quota_does_not() -> None:
-    """What was not taken stays to be sent in either case."""
+    """Rejected events remain queued in both cases; only the full disk is retried."""
     queue = _MemoryQueue("a" * 20, ES, CAPS)
     queue.pending.append(Trades(np.zeros(1, LIVE_TRADE)))
     push = queue.push()
@@ -152,7 +152,7 @@ def test_a_nearly_full_disk_of_the_service_passes_and_a_used_up_quota_does_not()
 
 
 def test_a_service_without_a_valid_certificate_receives_nothing(tmp_path: Path) -> None:
-    """Not the key either; with its certificate trusted it is."""
+    """A service without a valid certificate does not even receive the key; once the certificate is trusted, it does."""
     made = certificate(tmp_path)
     with answering(answer(b'{"next": 1}'), made.server) as (port, received):
         sender = Sender(f"https://127.0.0.1:{port}", KEY, timeout_s=5)

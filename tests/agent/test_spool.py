@@ -86,7 +86,7 @@ def add_all(queue: SpooledQueue, some: range) -> None:
 
 
 def drained(queue: SpooledQueue, service: dict[str, int] | None = None) -> list[Push]:
-    """Push until a service that accepts everything has all events."""
+    """Push until a service that accepts everything has received all events."""
     known, sent = service if service is not None else {}, []
     while queue.waiting:
         push = queue.push()
@@ -108,8 +108,11 @@ def test_what_is_added_is_sent_in_order_and_once(spools: SpoolFolder) -> None:
 
 
 def test_a_new_start_goes_on_from_the_run_before(spools: SpoolFolder) -> None:
-    """Nothing is known of what the service took: it is sent what is kept, told whose run it goes on from, and that all
-    of it may be known. What said that history was complete is but a heartbeat by then."""
+    """A restart resends all stored events, because it does not know which ones the service accepted.
+
+    It names the run that it continues, and marks all events as possibly known. The former end-of-history event is only
+    a heartbeat by then.
+    """
     _, queue = spools.start()
     for event in (
         Status(subscribed=True, code="subscribed"),
@@ -148,13 +151,16 @@ def test_a_service_that_has_forgotten_is_sent_the_last_five_seconds_again(spools
     assert numbers(push.events) == [14, 15, 16, 17, 18, 19, 20]
     assert push.again is not None
     assert (push.again.until, push.again.caught_up) == (22, CaughtUp(START_NS, Quality.TICKS))
-    assert not queue.rewind(push)  # it was just done
+    assert not queue.rewind(push)  # it just ran
     drained(queue)
 
 
 def test_the_next_service_learns_which_events_the_dead_one_may_have_had(spools: SpoolFolder) -> None:
-    """The first of two services that die one after the other has taken all; the second is sent what it has forgotten
-    and one trade more, and is not heard of again: the third may find that trade in the log."""
+    """A third service may find trades in the log that only the second one received.
+
+    The first of two services that fail one after the other has accepted everything. The second receives what the first
+    lost and one more trade, and does not respond again.
+    """
     _, queue = spools.start()
     add_all(queue, range(20))
     drained(queue)
@@ -167,7 +173,7 @@ def test_the_next_service_learns_which_events_the_dead_one_may_have_had(spools: 
 
 
 def test_what_another_brought_while_a_line_had_to_wait_may_be_known(spools: SpoolFolder) -> None:
-    """Two processes follow one feed. Both begin anew at a new owner, which takes the other's trades; the other dies."""
+    """Two processes follow one feed and start anew at a new owner; it accepts the trades of one, which then dies."""
     _, queue = spools.start()
     queue.add(CaughtUp(START_NS, Quality.TICKS))
     add_all(queue, range(20))
@@ -187,8 +193,11 @@ def test_what_another_brought_while_a_line_had_to_wait_may_be_known(spools: Spoo
 
 
 def test_who_comes_after_a_service_that_took_some_is_sent_the_seconds_before_too(spools: SpoolFolder) -> None:
-    """The first of two services that die one after the other has taken a part of what it had forgotten; the second
-    finds it in the log, and could take a new trade for one that is alike, were it not told both."""
+    """A service that takes over receives the preceding seconds again.
+
+    The first of two services that fail one after the other accepted part of its lost events. The second finds that part
+    in the log, and without the preceding seconds could mistake a new trade for an identical old one.
+    """
     _, queue = spools.start()
     add_all(queue, range(20))
     drained(queue)
@@ -212,7 +221,7 @@ def test_an_answer_that_cannot_be_is_none(spools: SpoolFolder) -> None:
         with pytest.raises(Unreachable, match="counts"):
             queue.accepted(push, until)
     queue.renew()
-    assert queue.accepted(push, 99)  # an answer to a run that is over says nothing
+    assert queue.accepted(push, 99)  # an answer to a finished run has no effect
     assert queue.waiting == 1
 
 
@@ -247,8 +256,11 @@ def test_what_is_taken_is_let_go_of_but_for_the_last_seconds(
 def test_a_full_spool_drops_the_oldest_and_reports_a_gap(
     spools: SpoolFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1,000 trades, one a second, of which about the last hundred fit. What is gone is one gap, with what was amended
-    in it and the last word on history; after another start as well, until the service has it."""
+    """A full spool reports its dropped trades as one gap, also after a restart, until the service has received it.
+
+    Of 1,000 trades, one a second, about the last hundred fit. The gap includes the corrections in it and the end of
+    history.
+    """
     monkeypatch.setattr(spooled_queue, "SEGMENT_BYTES", 2000)
     spool, queue = spools.start(limit_bytes=10_000)
     queue.add(CaughtUp(START_NS, Quality.TICKS))
@@ -272,7 +284,7 @@ def test_a_full_spool_drops_the_oldest_and_reports_a_gap(
     assert found == list(range(first, 1000))
     spools.stop()
     _, queue = spools.start()
-    assert not any(isinstance(event, Gap) for event in queue.push().events)  # it was taken
+    assert not any(isinstance(event, Gap) for event in queue.push().events)  # the service accepted it
 
 
 def test_a_full_disk_holds_nothing_up_until_the_memory_is_full_too(

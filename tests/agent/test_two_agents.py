@@ -1,4 +1,4 @@
-"""Two processes follow one feed of the operator and push it to owners that die: each trade counts once."""
+"""Two processes follow one feed of the operator and push to owners that die: each trade counts once."""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -24,7 +24,7 @@ CAPS = replace(OWN_CLOCK, own_clock=False)
 
 
 class Noon:
-    """Implements `Clock`."""
+    """Clock fixed at noon. Implements `Clock`."""
 
     def now_ns(self) -> int:
         return OPEN + 150 * MINUTE
@@ -46,7 +46,7 @@ class Follower:
         self.owner: PushedFeeds | None = None
 
     async def push(self, owner, feed, push, origin):
-        """Owners of the stream, as in `test_agents_random`."""
+        """Push through the owners of the stream, as in `test_agents_random`."""
         assert self.owner is not None
         return await self.owner.take(owner, feed, push, origin)
 
@@ -77,10 +77,10 @@ def test_who_had_to_wait_at_a_new_owner_tells_nothing_twice(
             both(CaughtUp(OPEN, Quality.TICKS), *map(second, range(10)))
             assert await one.send()
             assert not await two.send()
-            one.owner.close()  # it dies
+            one.owner.close()  # the process dies
             one.owner = two.owner = owned()
             both(second(10))
-            assert await one.send()  # a hole: it goes back
+            assert await one.send()  # a gap: the follower steps back
             assert await two.send()
             assert not await one.send()
             both(*map(second, range(11, 14)))
