@@ -40,7 +40,7 @@ from outcry.trades.feed import Cursor, Event, Feed, Trades
 
 
 class PunctualFeed(MemoryFeed):
-    """Its trades arrive as they happen: which of them are too old to act on does not depend on how the test plays."""
+    """Feed whose trades arrive on time, so that the test's speed does not decide which are too old for alerts."""
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
         self._peer.asked.append((contract, since.since_ns))  # type: ignore[attr-defined]
@@ -52,12 +52,12 @@ class PunctualFeed(MemoryFeed):
 
 class PunctualAdapter(MemoryAdapter):
     def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
-        super().feed(given, context)  # what is wrong with the entries
+        super().feed(given, context)  # the errors of the entries
         return PunctualFeed(self.peer, given["key"], context)
 
 
 class PunctualPeer(MemoryPeer):
-    """asked: contracts opened, and since when."""
+    """Peer of punctual feeds; asked: the contracts opened, each with its start."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class PunctualPeer(MemoryPeer):
 
 
 class Bus:
-    """What every process's `LocalCalls` meet on."""
+    """Message bus shared by the `LocalCalls` of all processes."""
 
     def __init__(self) -> None:
         self.served: dict[str, tuple[LocalCalls, Answerer]] = {}
@@ -74,18 +74,18 @@ class Bus:
 
 
 class LocalCalls:
-    """`NatsCalls` between processes of one event loop. `cut`: as if the process were gone."""
+    """`NatsCalls` between processes of one event loop. `cut`: simulates a disconnected process."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self.stopped = False
         self.away = asyncio.Event()
         self._answering: set[asyncio.Task[bytes]] = set()
-        #: Names asked, for what is asked too often.
+        #: Names of the received requests, to detect repeated ones.
         self.asked: list[str] = []
 
     async def cut(self) -> None:
-        """Hear nothing and say nothing any more; what was under way here is never answered."""
+        """Disconnect this process; its pending calls are never answered."""
         self.stopped = True
         self.away.set()
         for task in self._answering:
@@ -111,7 +111,7 @@ class LocalCalls:
             there._answering.discard(task)
             away.cancel()
             if task.done() and not task.cancelled():
-                task.exception()  # nobody else asks for it
+                task.exception()  # no other process handles it
 
     @asynccontextmanager
     async def serve(self, name: str, answer: Answerer) -> AsyncIterator[None]:
@@ -139,7 +139,7 @@ class LocalCalls:
 
 
 class WiredCalls:
-    """The same over a real NATS server, with a link of the process's own."""
+    """`NatsCalls` over a real NATS server, with a connection for each process."""
 
     def __init__(self, urls: str, reports: list[str]) -> None:
         def tell(event: str, **details: object) -> None:
@@ -168,13 +168,13 @@ class WiredCalls:
 
 
 class Hand:
-    """All partitions in one hand, and who has them. Implements `Partitions` for each who asks."""
+    """Assignment of all partitions to one owner at a time. Implements `Partitions` for each process."""
 
     def __init__(self) -> None:
         self.holder: Seat | None = None
 
     async def give(self, seat: "Seat") -> None:
-        """Let another have them; who has them now hands over, if it is alive."""
+        """Assign all partitions to another process; the current owner transfers them if it is alive."""
         before, self.holder = self.holder, seat
         if before is not None and before.turns is not None:
             before.owned = frozenset()
@@ -186,7 +186,7 @@ class Hand:
 
 
 class Seat:
-    """One process's view of a `Hand`."""
+    """View of a `Hand` by one process."""
 
     def __init__(self) -> None:
         self.turns: tuple[Turn, Turn] | None = None
@@ -198,7 +198,7 @@ class Seat:
 
 
 class EngineProcess:
-    """A process of the role `engine` that owns everything."""
+    """Process of the role `engine` that owns all partitions."""
 
     def __init__(
         self, engine: Engine, installation: Installation, calls: NatsCalls, reserved: Mapping[int, set[str]]
@@ -222,7 +222,7 @@ class EngineProcess:
         await self.engine.stop()
 
     async def kill(self) -> None:
-        """End it at once: nothing is said and nothing saved."""
+        """Kill the process: it sends and saves nothing more."""
         await self.calls.cut()  # type: ignore[attr-defined]
         await asyncio.gather(self.engine._feeds.stop(), self.engine._tasks.stop())
         await self._served.aclose()
@@ -234,7 +234,7 @@ class EngineProcess:
 
 
 class FeedsProcess:
-    """A process of the role `feeds`."""
+    """Process of the role `feeds`."""
 
     def __init__(
         self,
@@ -260,7 +260,7 @@ class FeedsProcess:
         self._tasks = [asyncio.create_task(self.streams.run()), asyncio.create_task(shared.run())]
 
     async def stop(self) -> None:
-        """End cleanly: connections first."""
+        """Stop cleanly, connections first."""
         for task in reversed(self._tasks):
             task.cancel()
             await asyncio.wait([task])
@@ -268,14 +268,14 @@ class FeedsProcess:
         self._resources.close()
 
     async def kill(self) -> None:
-        """End it at once: whatever it still does reaches nobody."""
+        """Kill the process: none of its later messages is delivered."""
         await self.calls.cut()  # type: ignore[attr-defined]
         await self.stop()
 
 
 @dataclass
 class Cluster(brokers.BrokerHarness):
-    """One user and one connection, as `brokers.Stage`, of several processes. `feeds`: those that bring it."""
+    """Cluster of several processes with one user and one connection. `feeds`: the processes that run it."""
 
     bus: Bus = field(default_factory=Bus)
     hand: Hand = field(default_factory=Hand)
@@ -283,20 +283,20 @@ class Cluster(brokers.BrokerHarness):
     owner: EngineProcess | None = None
     parts: FeedFactory | None = None
     web: LocalCalls | WiredCalls | None = None
-    #: Where NATS is; empty: the processes meet on `bus`.
+    #: URL of NATS; if empty, the processes communicate through `bus`.
     urls: str = ""
     wired: list[WiredCalls] = field(default_factory=list[WiredCalls])
     reserved: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
 
     async def calls(self) -> LocalCalls | WiredCalls:
-        """A process's way to the others."""
+        """Return the calls of a process to the others."""
         if not self.urls:
             return LocalCalls(self.bus)
         self.wired.append(await WiredCalls(self.urls, self.reports).open())
         return self.wired[-1]
 
     async def begin_engine(self) -> None:
-        """A process that owns all partitions, over the same log."""
+        """Start a process that owns all partitions, over the same log."""
         installation = self.installation
         market = Market(
             installation.reference.universe, installation.reference.calendar, self.clock, installation.licences.of_user,
@@ -317,14 +317,14 @@ class Cluster(brokers.BrokerHarness):
         await self.owner.start()
 
     async def kill_engine(self) -> None:
-        """Another takes its place a little later."""
+        """Kill the engine; another replaces it a little later."""
         assert self.owner is not None
         await self.owner.kill()
         await asyncio.sleep(0.02)
         await self.begin_engine()
 
     async def begin_feeds(self) -> FeedsProcess:
-        """One more process that brings feeds."""
+        """Start one more process that runs feeds."""
         assert self.parts is not None
         process = FeedsProcess(
             self.installation,
@@ -339,15 +339,15 @@ class Cluster(brokers.BrokerHarness):
 
     @property
     def bringing(self) -> FeedsProcess:
-        """The process that has the connection."""
+        """Return the process that runs the connection."""
         return next(one for one in self.feeds if one.seat is self.hand.holder)
 
     async def move(self) -> None:
-        """Let the other process have the connection."""
+        """Move the connection to the other process."""
         await self.hand.give(next(one.seat for one in self.feeds if one.seat is not self.hand.holder))
 
     async def kill_feeds(self) -> None:
-        """End the process that has the connection; the other has it then, and another one comes."""
+        """Kill the process that runs the connection; the other takes over, and a new one starts."""
         victim = self.bringing
         self.feeds.remove(victim)
         await victim.kill()
@@ -357,8 +357,10 @@ class Cluster(brokers.BrokerHarness):
 
 @asynccontextmanager
 async def clustered(folder: Path, peer: PunctualPeer | None = None, urls: str = "") -> AsyncIterator[Cluster]:
-    """A vendor that plays its tape from `BEGIN_NS` on, two processes of feeds, one engine, and the pages' side of
-    connections; nothing is connected yet."""
+    """Start a vendor with its tape from `BEGIN_NS` on, two feed processes and one engine, without any connection.
+
+    The pages' side of connections is included.
+    """
     peer = peer or PunctualPeer()
     async with brokers.opened(folder, peer) as (installation, clock, tapes):
         harness = _build_harness(installation, peer, clock, tapes)

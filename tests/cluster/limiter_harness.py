@@ -25,7 +25,7 @@ def patience(seconds: float = 60.0) -> Iterator[None]:
 
 
 class HandTime:
-    """A clock that is never set, and stands still until moved."""
+    """Manually advanced clock."""
 
     def __init__(self, now_ns: int = 10**18) -> None:
         self.at_ns = now_ns
@@ -36,8 +36,11 @@ class HandTime:
 
 @dataclass
 class Wires:
-    """What carries calls. down: it does not answer; deaf: names whose server stands still; delay_s: each way. A lost
-    answer is one whose call was heard."""
+    """Simulated message transport.
+
+    down: calls get no answer. deaf: names of servers that are stalled. delay_s: delay in each direction. A lost answer
+    belongs to a call that was received.
+    """
 
     served: dict[str, Answerer] = field(default_factory=dict)
     down: bool = False
@@ -87,7 +90,7 @@ class Wires:
 
 @dataclass
 class Here:
-    """One process, as the others know it."""
+    """One process as seen by the others."""
 
     name: str
     names: list[str]
@@ -101,7 +104,7 @@ class Here:
 
 
 class Harness:
-    """Some replicas and one owner of every partition at a time. Use it as a context."""
+    """Context manager with several replicas and one owner of all partitions at a time."""
 
     def __init__(
         self, replicas: int, now_ns: Callable[[], int] = monotonic_ns, max_subjects: int = 50_000
@@ -130,7 +133,7 @@ class Harness:
         await self.stop_owner()
 
     async def start_owner(self) -> None:
-        """An owner takes all partitions."""
+        """Start an owner that takes all partitions."""
         self._owners += 1
         owner = LimitOwner(self.wires, Here(f"engine-{self._owners}", self.names), now_ns=self.now_ns)
         self._owner = AsyncExitStack()
@@ -139,17 +142,17 @@ class Harness:
         await asyncio.sleep(0.01)
 
     async def stop_owner(self) -> None:
-        """The owner is gone."""
+        """Stop the owner."""
         if self._owner is not None:
             await self._owner.aclose()
             self._owner = None
 
     async def ask(self, replica: int, subject: str, limit: int) -> Verdict:
-        """As the edge does: take, or ask."""
+        """Request like the HTTP edge: take from the share, or ask the owner."""
         limiter = self.replicas[replica]
         return limiter.take(subject, limit) or await limiter.ask(subject, limit)
 
     async def passed(self, replica: int, subject: str, limit: int, requests: int) -> int:
-        """How many of so many requests at once pass."""
+        """Return how many of so many concurrent requests pass."""
         verdicts = await asyncio.gather(*(self.ask(replica, subject, limit) for _ in range(requests)))
         return sum(verdict.allowed for verdict in verdicts)

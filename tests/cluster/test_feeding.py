@@ -49,13 +49,13 @@ def run(
 
 
 def reported_statuses(harness: BrokerHarness) -> list[tuple[str, str, int, int]]:
-    """Every alert there is, in order of contract and time."""
+    """Return all alerts, ordered by contract and time."""
     rows = harness.installation.alerts.alerts([harness.user])
     return sorted((row.contract, row.key, row.at_ns, row.price_e9) for row in rows)
 
 
 def folded(harness: BrokerHarness) -> list[tuple[str, str, bytes]]:
-    """Both sessions of the day of both products, as stored."""
+    """Return both stored sessions of the day of both products."""
     found = []
     for contract in (ES, NQ):
         for kind in SessionKind:
@@ -67,7 +67,7 @@ def folded(harness: BrokerHarness) -> list[tuple[str, str, bytes]]:
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[list, list]:
-    """What one process by itself makes of the day."""
+    """Return the results of a single process for the day."""
 
     async def whole() -> tuple[list, list]:
         async with open_broker_harness(tmp_path_factory.mktemp("embedded"), PunctualPeer) as harness:
@@ -81,7 +81,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[list, list]:
 
 
 async def kill_all_day(harness: Cluster, chance: random.Random, moments: int) -> None:
-    """The engine or the process that brings the feed dies, or hands over, at so many moments of the day."""
+    """Kill or transfer the engine or the feed process at many moments of the day."""
     harness.connect()
     await harness.until_phase(LIVE)
     for _ in range(moments):
@@ -119,8 +119,11 @@ def test_the_day_is_the_tape_over_a_real_bus(
 
 
 def test_who_takes_a_connection_over_asks_the_vendor_for_what_is_missing_and_no_more(tmp_path: Path) -> None:
-    """The first had to bring yesterday's session with its overnight, too; the second begins two seconds before the
-    newest trade."""
+    """A process that takes over a connection requests only missing data.
+
+    The first process also needed yesterday's session with its overnight. The second starts two seconds before the
+    newest trade.
+    """
     peer = PunctualPeer()
 
     async def work(harness: Cluster) -> None:
@@ -139,7 +142,7 @@ def test_who_takes_a_connection_over_asks_the_vendor_for_what_is_missing_and_no_
         assert {contract: since_ns + 2 * SECOND for contract, since_ns in peer.asked[2:]} == newest
         await harness.until_phase(LIVE)
         assert harness.peer.logins == 2
-        assert not harness.feeds[0].spool.queues  # nothing is left where it ran before
+        assert not harness.feeds[0].spool.queues  # nothing remains where it ran before
 
     run(tmp_path, work, peer)
 
@@ -190,7 +193,7 @@ def test_with_the_bus_away_from_the_pages_the_store_says_it_all_the_same(tmp_pat
         logins = harness.peer.logins
         assert harness.connections.resume(
             harness.user, harness.id, harness.clock.now_ns()
-        )  # one that runs begins anew
+        )  # a running one starts again
         await harness.until(lambda: harness.peer.logins == logins + 1, "it signs in anew")
         await harness.until_phase(LIVE)
         found = await harness.connections.check(harness.user, harness.id)
@@ -219,7 +222,7 @@ def test_a_contract_that_is_gone_while_nobody_ran_the_connection_is_retired_by_w
 
 
 def test_a_program_may_not_push_under_a_brokers_name_but_the_service_may(tmp_path: Path) -> None:
-    """What is refused is refused in the words of one process by itself; with nobody there it is worth trying again."""
+    """A refusal has the same text as in a single process; without an owner the error is retryable."""
     caps = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False)
 
     def push(first: int = 0, session: str = "a" * 20, again: Again | None = None) -> Push:
@@ -244,7 +247,7 @@ def test_a_program_may_not_push_under_a_brokers_name_but_the_service_may(tmp_pat
             await intake.take(harness.user, "mine", push(7))
         assert refused.value.details == {"reason": "hole", "next": 1}
         assert await intake.take(harness.user, "memory", push(), Origin.RUNNER) == 1
-        # whoever alone runs a feed need not wait for who did before, who is told so, and may not come back at once
+        # A sole follower need not wait for its predecessor, which is informed and may not return at once.
         assert await intake.take(harness.user, "memory", push(session="b" * 20), Origin.RUNNER) == 1
         with pytest.raises(InvalidRequest) as refused:
             await intake.take(harness.user, "memory", push(1), Origin.RUNNER)
@@ -261,7 +264,7 @@ def test_a_program_may_not_push_under_a_brokers_name_but_the_service_may(tmp_pat
 
 
 class Written:
-    """A file that two processes follow: what was written, and what comes. Implements `Feed`."""
+    """File that two processes follow: the rows written, and those to come. Implements `Feed`."""
 
     name, run = "scid", ""
     caps = FeedCaps(1, False, True, Backfill.TICKS, 2**62, Resume.BY_TIME, False)
@@ -293,7 +296,7 @@ class Written:
 def test_of_two_processes_with_one_file_the_other_goes_on_when_the_first_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every trade once, in order, whoever brought it: 60 trades, one a second, the third of three deaths after 50."""
+    """Every trade arrives once and in order: 60 trades, one a second, three deaths, the third after 50 trades."""
     monkeypatch.setattr(push_queue, "SILENCE_S", 0.5)
 
     async def work(harness: Cluster) -> None:

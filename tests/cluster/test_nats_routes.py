@@ -20,7 +20,7 @@ EXAMPLE = Path(__file__).parents[2] / "deploy" / "nats"
 
 
 class Nodes:
-    """Nodes of the example on loopback: its ports and names replaced, nothing else."""
+    """Nodes of the example on loopback; only ports and names are replaced."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -28,7 +28,7 @@ class Nodes:
         self._running: list[subprocess.Popen[bytes]] = []
 
     def start(self, name: str, routes: str, password: str = "r0-secret") -> None:
-        """`routes`: user and password with which it calls the first node, `route:r0-secret`, or nothing."""
+        """Start a node. `routes`: user and password for the first node, `route:r0-secret`, or empty."""
         folder = self._folder / name
         shutil.copytree(EXAMPLE, folder)
         client, cluster, monitor = self._ports[name]
@@ -59,7 +59,7 @@ class Nodes:
             return json.load(answer)
 
     def members(self, name: str) -> set[str]:
-        """Names of the servers this one has routes to."""
+        """Return the names of the servers that this one has routes to."""
         routes = self.seen(name, "routez")["routes"]
         assert isinstance(routes, list)
         return {route["remote_name"] for route in routes}
@@ -100,7 +100,7 @@ def test_a_node_that_knows_the_password_joins(nodes: Nodes) -> None:
     ],
 )
 def test_a_node_that_does_not_is_refused(nodes: Nodes, routes: str, password: str) -> None:
-    """The password of clients is none of routes either."""
+    """The password of clients is not valid for routes either."""
     nodes.start("nats1", "route:r0-secret")
     nodes.start("nats3", routes, password)
     until(lambda: "Authentication Failure" in nodes.log_text("nats1"), "nats1 has refused nats3", 30)
@@ -116,7 +116,7 @@ def test_monitoring_is_for_this_machine_only(nodes: Nodes) -> None:
 
 
 def test_the_examples_name_the_three_nodes_in_the_routes() -> None:
-    """As compose and systemd hand them over."""
+    """Both compose and systemd pass the names of the nodes."""
     for path in (EXAMPLE.parent / "compose.yaml", EXAMPLE.parent / "systemd" / "nats.env"):
         (listed,) = re.findall(r"""NATS_ROUTES[:=] ?'(\[.*\])'""", path.read_text())
         found = [re.fullmatch(r"nats://route:.*@(nats\d):6222", route) for route in json.loads(listed)]

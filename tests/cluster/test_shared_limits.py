@@ -46,8 +46,10 @@ async def arranged(harness: Harness, arrangement: str, requests: int, limit: int
 
 
 def test_no_window_holds_more_than_the_limit_and_none_is_wasted() -> None:
-    """Ten minutes of a client that asks more than it may, now here, now there: what passed is held against the
-    definition, and each refusal against the window as it was."""
+    """A client exceeds its limit on alternating replicas for ten minutes.
+
+    Accepted requests are compared with the definition of the limit, and each refusal with the window at its time.
+    """
 
     async def test() -> None:
         chance, time = random.Random(5), HandTime()
@@ -66,7 +68,7 @@ def test_no_window_holds_more_than_the_limit_and_none_is_wasted() -> None:
 
 
 def test_most_requests_ask_nobody() -> None:
-    """300 of 600: first one message each, then tens at a time."""
+    """A client uses 300 of 600: first one message for each request, then one for tens of them."""
 
     async def test() -> None:
         async with Harness(1) as harness:
@@ -111,7 +113,7 @@ def test_a_refusal_holds_without_asking_again() -> None:
 
 
 def test_what_is_lent_elsewhere_is_asked_back_before_anybody_is_refused() -> None:
-    """One replica used 10 of 120 and holds some; the other gets all the rest."""
+    """One replica used 10 of 120 and holds a share; the other replica gets all the rest."""
 
     async def test() -> None:
         async with Harness(2, HandTime()) as harness:
@@ -125,7 +127,7 @@ def test_what_is_lent_elsewhere_is_asked_back_before_anybody_is_refused() -> Non
 
 
 def test_what_a_silent_replica_was_lent_counts_as_passed_for_a_window() -> None:
-    """It holds at most a tenth of the limit, and may use it while nobody hears; those who ask do not wait for it."""
+    """An unresponsive replica holds at most a tenth of the limit, and other replicas do not wait for it."""
 
     async def test() -> None:
         time = HandTime()
@@ -164,7 +166,7 @@ def test_with_the_owner_gone_and_another_there_no_window_holds_more_than_the_lim
 
 
 def test_an_owner_handed_on_while_requests_come_loses_none_and_counts_none_twice() -> None:
-    """Twenty changes of owner under load from three replicas."""
+    """The owner changes twenty times under load from three replicas."""
 
     async def test() -> None:
         limit, ended = 3000, False
@@ -246,7 +248,7 @@ def test_with_the_bus_away_nobody_waits_at_all() -> None:
 
 
 def test_lost_answers_cost_some_requests_but_never_let_more_pass() -> None:
-    """What an owner said and nobody heard counts against the sender, for no longer than a window."""
+    """A grant whose answer was lost counts against the sender, for one window at most."""
 
     async def test() -> None:
         time, chance = HandTime(), random.Random(3)
@@ -298,7 +300,7 @@ def test_a_replica_that_ends_hands_back_what_it_holds() -> None:
 
 
 def test_what_is_held_and_not_used_is_handed_back_before_it_ends() -> None:
-    """A lease lasts ten seconds; whoever is idle has handed it back by then, whoever is not has another."""
+    """A lease expires after ten seconds; an idle replica has returned it by then, a busy one has renewed it."""
 
     async def test() -> None:
         time = HandTime()
@@ -308,7 +310,7 @@ def test_what_is_held_and_not_used_is_handed_back_before_it_ends() -> None:
             for second in range(40):
                 time.at_ns += 1_000_000_000
                 if second < 11:
-                    while harness.replicas[0].take(KEY, 120) is None:  # it has asked for another
+                    while harness.replicas[0].take(KEY, 120) is None:  # it has requested another
                         await asyncio.sleep(0.005)
                 harness.replicas[0]._renew_leases()
                 await asyncio.sleep(0.025)
@@ -320,7 +322,7 @@ def test_what_is_held_and_not_used_is_handed_back_before_it_ends() -> None:
 
 @pytest.mark.parametrize("spent", [(90, 0, 0), (50, 10, 0), (0, 0, 119), (40, 40, 40), (0, 0, 0)])
 def test_without_an_owner_replicas_divide_what_is_left(spent: tuple[int, int, int]) -> None:
-    """However unevenly it was used: no more pass than the limit, and no fewer than whole shares of the rest allow."""
+    """The limit is never exceeded, and at least the whole shares of the rest pass, even after uneven use."""
 
     async def test() -> None:
         async with Harness(3, HandTime()) as harness:

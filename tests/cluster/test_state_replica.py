@@ -63,7 +63,7 @@ FIRST = Trades(rows((OPEN, 22_000, 3), (OPEN + 1, 22_004, 2)))
 
 
 class Clock:
-    """The present as a test wants it."""
+    """Clock set by the test."""
 
     def __init__(self, now_ns: int) -> None:
         self.ns = now_ns
@@ -97,7 +97,7 @@ async def running(*work: Awaitable[None]) -> AsyncIterator[None]:
 
 @dataclass
 class Pair:
-    """An engine that tells, and a process that answers."""
+    """An engine that publishes states, and a process that answers requests."""
 
     harness: EngineHarness
     bus: Bus
@@ -112,7 +112,7 @@ class Pair:
         return found
 
     def same(self) -> bool:
-        """Whether both show the same."""
+        """Return whether both answer the same."""
         engine, here = every(self.harness.registry), every(self.registry)
         return [shown(c) for c in engine] == [shown(c) for c in here]
 
@@ -183,7 +183,7 @@ def test_what_leaves_the_registry_leaves_the_others_and_may_come_back(installati
             await until(lambda: not every(pair.registry))
             harness.registry.put(runner.channel)
             await until(lambda: every(pair.registry) and pair.same())
-            harness.registry.drop(KEY)  # and at once back again: alerts of before are gone all the same
+            harness.registry.drop(KEY)  # and back at once: the earlier alerts are still discarded
             pair.registry.post([alert_row(3, feed="script", contract=ES.key)])
             harness.registry.put(runner.channel)
             await until(lambda: not pair.registry.alerts_after(0)[0])
@@ -193,7 +193,7 @@ def test_what_leaves_the_registry_leaves_the_others_and_may_come_back(installati
 
 
 def test_a_recording_played_anew_is_shown_from_its_beginning(installation: Installation) -> None:
-    """Its log begins anew, and with it the positions by which states are ordered."""
+    """The log starts again, and with it the positions that order the states."""
 
     async def work(harness: EngineHarness) -> None:
         async with paired(harness) as pair:
@@ -231,7 +231,7 @@ def test_nothing_is_told_before_the_log_has_it(installation: Installation) -> No
 def test_what_cannot_be_told_is_not_shown_as_live(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log keeps nothing more: the process lives, and says of which stream it cannot tell."""
+    """The log is full: the process runs, and reports the stream that it cannot publish."""
     monkeypatch.setattr(state_publisher, "_LATE_S", 0.1)
     monkeypatch.setattr(state_publisher, "HEARTBEAT_INTERVAL_S", 0.05)
 
@@ -271,7 +271,7 @@ def test_a_silent_engine_is_not_believed_until_it_is_heard_again(
                 await until(lambda: pair.mirrored().availability.reason == "stale_link")
                 setattr(pair.bus, fault, False)
                 await until(lambda reason=reason: pair.mirrored().availability.reason == reason)
-            pair.out.let_go(PARTITION)  # it lives, and the stream is no more its own
+            pair.out.let_go(PARTITION)  # it runs, but no longer owns the stream
             await until(lambda: pair.mirrored().availability.reason == "stale_link")
             assert pair.mirrored().view() is not None
 
@@ -279,7 +279,7 @@ def test_a_silent_engine_is_not_believed_until_it_is_heard_again(
 
 
 def test_states_of_before_are_not_believed_until_their_engine_is_heard(installation: Installation) -> None:
-    """A process that starts finds a state of an engine that died an hour ago."""
+    """A process starts and finds the state of an engine that died an hour ago."""
 
     async def work(harness: EngineHarness) -> None:
         bus = Bus()
@@ -320,7 +320,7 @@ def test_the_markets_clock_goes_on_where_it_is_the_present(
 def test_states_are_told_again_now_and_then_and_what_is_not_is_let_go(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bus that lost its memory has them back; of an engine that is gone for good nothing stays for ever."""
+    """States are republished, so that a restarted bus has them again; those of a removed engine expire."""
     monkeypatch.setattr(state_publisher, "AGAIN_S", 0.2)
     monkeypatch.setattr(mirror, "RETENTION_S", 1.0)
     monkeypatch.setattr(mirror, "_TICK_S", 0.01)
@@ -352,8 +352,11 @@ def test_what_could_not_be_put_is_put_when_the_bus_is_back(installation: Install
 
 
 def test_whose_stream_it_is_the_log_says_when_another_shows_a_newer_state(installation: Installation) -> None:
-    """Of two that tell of a stream the log knows the owner. It is still ours: our states are the newer from then on.
-    It is not: whoever runs it is told, and nothing more is said."""
+    """The log decides between two publishers of a stream.
+
+    If the stream is still ours, our states are newer from then on. Otherwise its owner is informed, and we publish no
+    more.
+    """
     lost: list[str] = []
 
     async def work(harness: EngineHarness) -> None:
@@ -438,8 +441,11 @@ def test_a_mirror_that_ends_leaves_nothing_that_stands_live_and_goes_on_where_it
 def test_many_that_move_take_a_part_of_the_time_and_hold_up_none_that_stands_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Six hundred streams always move, and each takes a millisecond to look at: all of them 0.6 s, so that the next
-    round is 2.4 s later. One that stands otherwise is told of between them."""
+    """Publishing busy streams takes a bounded share of time and does not delay changed states.
+
+    Six hundred busy streams take a millisecond each, 0.6 s in total, so the next round starts 2.4 s later. A stream
+    with a changed status is published in between.
+    """
 
     async def main() -> None:
         loop = cast("VirtualTimeLoop", asyncio.get_running_loop())
@@ -484,8 +490,10 @@ def test_many_that_move_take_a_part_of_the_time_and_hold_up_none_that_stands_oth
 
 
 def test_a_mirror_takes_no_more_than_its_share_and_the_newest_of_it() -> None:
-    """Of states put as fast as can be, no more than 2,000 a second are taken, beside 200 and one turn of 50 at once;
-    the last of each of 300 streams is taken in the end."""
+    """A replica accepts at most 2,000 states a second, and finally the newest one of each stream.
+
+    A burst may add 200 states and one batch of 50. The test publishes 300 streams at full speed.
+    """
 
     async def main() -> None:
         bus, registry, taken = Bus(), Registry(), 0

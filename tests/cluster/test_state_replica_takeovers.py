@@ -28,17 +28,17 @@ LIVE = Availability(live=True, reason="live", market_ns=5, trade_date=None)
 
 
 class Log:
-    """Whose each stream is, and how far it is."""
+    """Log with the owner and the position of each stream."""
 
     def __init__(self) -> None:
         self.owner: dict[str, str] = {}
         self.position: dict[str, int] = {}
-        #: What was said last in each stream's life, in order: `<life>.<count>`.
+        #: Newest state of each life of a stream, in order: `<life>.<count>`.
         self.latest: dict[str, tuple[int, int]] = {}
 
 
 class Stream:
-    """What a runner says of its stream."""
+    """State of a stream as published by a runner."""
 
     own_clock = amended = False
 
@@ -59,7 +59,7 @@ class Stream:
 
 
 class Runner:
-    """One stream of one process, as the publisher sees it, over a log that others may take it up in."""
+    """Stream in one process, as the publisher sees it, over a log from which others may acquire it."""
 
     def __init__(self, process: "Process", key: StreamKey) -> None:
         self.process, self.key = process, key
@@ -74,7 +74,7 @@ class Runner:
 
 
 class Process:
-    """An engine's process."""
+    """Simulated process of an engine."""
 
     def __init__(self, name: str, log: Log, bus: Bus, chance: random.Random) -> None:
         self.name, self.log, self.chance = name, log, chance
@@ -83,7 +83,7 @@ class Process:
         self.out = StatePublisher(self.registry, self.runners, self, bus, bus, name, self.lost)  # type: ignore[arg-type]
 
     def pending_write(self, text: str) -> Awaitable[None] | None:
-        """As `TradeLog`."""
+        """Return the pending write, as `TradeLog` does."""
         if self.chance.random() < 0.5 and self.log.owner[text] == self.name:
             return None
         return self._keeping(text)
@@ -100,7 +100,7 @@ class Process:
 
     def take_up(self, key: StreamKey, *, restarted: bool) -> None:
         text, log = key.text, self.log
-        if restarted:  # the log begins again
+        if restarted:  # the log starts again
             log.position[text] = 0
         life = log.latest.get(text, (0, 0))[0] + 1
         log.owner[text], log.latest[text] = self.name, (life, 0)
@@ -111,7 +111,7 @@ class Process:
         self.registry.put(runner.channel)
 
     def trade(self, key: StreamKey) -> None:
-        """The owner says more; a process that lost the stream and does not know it says what it said, again."""
+        """Publish another state; a process that lost the stream without noticing publishes its old state again."""
         text, runner = key.text, self.runners.get(key.text)
         if runner is None:
             return
@@ -128,8 +128,11 @@ class Process:
 def test_whoever_owns_a_stream_is_shown_in_the_end(
     seed: int, restarted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a log began anew, a process that lost it before and does not know may show its old state once more; the
-    owner finds out when it puts its own again, moved or not."""
+    """Replicas finally show the state of the current owner.
+
+    After a log started again, a process that lost the stream earlier may publish its old state once more. The owner
+    notices when it publishes its own state again, whether or not that changed.
+    """
     monkeypatch.setattr(state_publisher, "AGAIN_S", 1.0)
     monkeypatch.setattr(state_publisher, "HEARTBEAT_INTERVAL_S", 0.05)
     monkeypatch.setattr(mirror, "SILENT_S", 1.0)
