@@ -15,7 +15,7 @@ from outcry.market.alerts.edge import LEAST_ARM_TICKS, TOLERANCE_TICKS
 from outcry.market.alerts.machine import AlertType
 from outcry.market.units import NANOS_PER_MINUTE
 
-#: The families in the order in which one event fires them.
+#: The families in the order in which one event fires their alerts.
 FAMILIES: dict[str, ModuleType] = {
     "ib-break": ib_break, "va-reject": va_reject, "va-accept": va_accept, "naked-poc": naked_poc, "va-test": va_test,
     "poor": poor,
@@ -173,14 +173,14 @@ _MEANING = {
 
 
 def alert_rows() -> Iterator[str]:
-    """A row for each type, in the order in which one event fires them."""
+    """Return a row for each alert type, in the order in which one event fires them."""
     for kind in AlertType:
         fires, again, ref = _WHEN[kind]
         yield f"| `{kind}` | {kind.severity} | {fires} | {again} | {ref} |\n"
 
 
 def params_table() -> Iterator[str]:
-    """What each family measures; the families of value edges share one set."""
+    """Return the table of parameters by family; the families of value edges share one set."""
     known: dict[tuple[str, ...], list[str]] = {}
     for name, family in FAMILIES.items():
         known.setdefault(family.PARAMS, []).append(name)
@@ -206,7 +206,7 @@ def _kind(param: str) -> str:
 
 
 def diagram(family: ModuleType) -> Iterator[str]:
-    """The table of a family as a Mermaid state diagram; what leads from a phase to itself is left out."""
+    """Return the table of a family as a Mermaid state diagram, without transitions from a phase to itself."""
     phases: list[StrEnum] = list(family.Phase)
     yield f"```mermaid\nstateDiagram-v2\n    [*] --> {phases[0]}\n"
     for (of, sign), to in family.TRANSITIONS.items():

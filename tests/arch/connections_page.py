@@ -75,8 +75,10 @@ user then has prior levels at once.
 
 
 def diagram() -> Iterator[str]:
-    """The table as a Mermaid state diagram. What is tried moves among its phases as its contracts stand, and every
-    phase goes to `paused` when its owner says so: told once each, not twelve times."""
+    """Return the transition table as a Mermaid state diagram.
+
+    Transitions among the retried phases, and from every phase to `paused`, are described once instead of twelve times.
+    """
     yield "```mermaid\nstateDiagram-v2\n    [*] --> connecting\n    state tried {\n"
     running = [phase for phase in ConnectionPhase if phase not in RESTING]
     for phase, after in pairwise(running):
@@ -93,7 +95,7 @@ def diagram() -> Iterator[str]:
 
 
 def table() -> Iterator[str]:
-    """Where each sign leads from each phase."""
+    """Return the table of the target phase by signal and phase."""
     yield "\n| | " + " | ".join(f"`{sign}`" for sign in Sign) + " |\n|---|" + "---|" * len(Sign) + "\n"
     for phase in ConnectionPhase:
         cells = (TRANSITIONS.get((phase, sign)) for sign in Sign)

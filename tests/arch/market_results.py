@@ -35,7 +35,7 @@ Trade = tuple[int, int, int]
 
 
 def walk(seed: int) -> Iterator[Trade]:
-    """A random walk through the session; one trade in fifty is late."""
+    """Generate a random walk through the session; one trade in fifty is late."""
     random, at_ns, price = Random(seed), OPEN_NS, 990
     while (at_ns := at_ns + random.randrange(4_000_000_000)) < CLOSE_NS:
         price += random.choice((-1, -1, 0, 0, 0, 1, 1)) + (random.random() < 0.002) * random.choice((-9, 9))
@@ -44,7 +44,7 @@ def walk(seed: int) -> Iterator[Trade]:
 
 
 def live(trades: list[Trade], seed: int) -> tuple[list[Fired], LiveSession]:
-    """Fold trades live, one or some at a time, with a restart in the middle."""
+    """Fold trades live, one or several at a time, with a restart in the middle."""
     session, fired, at, random = LiveSession(OPENING), list[Fired](), 0, Random(seed)
     while at < len(trades):
         count = random.choice((1, 1, 1, 2, 60))
@@ -83,7 +83,7 @@ def results(seed: int) -> Iterator[object]:
 
 
 def counts(seed: int) -> Iterator[tuple[int, list[int]]]:
-    """Where counts of random columns stop, and the volumes: of any layout, with and without a fault."""
+    """Count random columns, with and without a fault, in any layout: where counting stops, and the volumes."""
     random = np.random.default_rng(seed)
     for layout in (
         np.dtype("i8, i8, i8"),

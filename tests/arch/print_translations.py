@@ -9,7 +9,7 @@ from outcry.web.language import Languages
 
 
 def main() -> None:
-    """Write the place of the package and its German as JSON."""
+    """Write the package's path and its German texts as JSON."""
     words, messages, asked = Languages.words("de"), load_catalogue(), json.load(sys.stdin)
     translations = {text: words(text) for text in asked["texts"]}
     for one, many in asked["counted"]:

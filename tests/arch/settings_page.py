@@ -92,7 +92,7 @@ def meanings() -> dict[str, str]:
 
 
 def settings_rows() -> Iterator[str]:
-    """A row of the table for each setting."""
+    """Return a table row for each setting."""
     texts = meanings()
     for field in msgspec.structs.fields(Settings):
         default = {} if field.default_factory is not msgspec.NODEFAULT else field.default

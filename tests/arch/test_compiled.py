@@ -23,7 +23,7 @@ MODULES = sorted({path.relative_to(ROOT / "src") for pattern in PATTERNS for pat
 
 
 def results(sources: Path) -> dict[str, object]:
-    """What the market makes of simulated trades, in the form that is in a folder."""
+    """Return the market's results for simulated trades, computed by the form in a folder."""
     done = subprocess.run(
         [sys.executable, RESULTS], env=os.environ | {"PYTHONPATH": str(sources)}, capture_output=True, text=True,
         check=True, timeout=120,
@@ -57,7 +57,7 @@ def test_the_compiled_form_has_the_results_of_the_pure_one(tmp_path: Path) -> No
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the compiled wheel of a release installs."""
+    """Return the folder into which the compiled wheel of a release is installed."""
     folder = tmp_path_factory.mktemp("release")
     unpack_wheel(folder, compiled=True)
     return folder

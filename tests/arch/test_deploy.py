@@ -30,7 +30,7 @@ def compose() -> dict[str, Any]:
 
 
 def environment_of(service: dict[str, Any]) -> dict[str, str]:
-    """As compose gives it to the process; a name that the example of `.env` lacks is a fault."""
+    """Return the environment that compose passes to the process; a name missing in the example of `.env` fails."""
     fill = re.compile(r"\$\{(\w+)(?::\?[^}]*)?\}")
     return {
         name: fill.sub(lambda found: FILLED_IN[found[1]], value)
@@ -48,7 +48,7 @@ def env_file(path: Path) -> dict[str, str]:
 
 
 def test_compose_starts_what_a_cluster_is(tmp_path: Path) -> None:
-    """Three engines, three APIs, pages, two for feeds, two that deliver; each with settings the program takes."""
+    """A cluster has three engines, three APIs, pages, two feed and two delivery processes, all with valid settings."""
     roles: Counter[str] = Counter()
     for service in ours().values():
         settings = read_settings(environment_of(service) | {"OUTCRY_DATA": str(tmp_path)})
@@ -70,11 +70,11 @@ def test_every_image_is_of_a_version_and_every_file_is_there() -> None:
     assert variables.keys() == FILLED_IN.keys()
     assert {name for name, value in variables.items() if value} == {
         "DOMAIN"
-    }  # no secret comes with the project
+    }  # the project contains no secret
 
 
 def test_no_service_has_rights_it_does_not_need() -> None:
-    """What each writes lies in a volume or in memory; the proxy alone has a capability: to listen on port 80."""
+    """Services write only to volumes or memory; the proxy alone has a capability: to listen on port 80."""
     for name, service in compose()["services"].items():
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
@@ -109,7 +109,7 @@ def test_the_proxy_keeps_keys_and_tickets_out_of_its_log() -> None:
 
 @pytest.mark.parametrize("node", ["nats1", "nats2", "nats3"])
 def test_a_node_of_jetstream_takes_its_file(node: str, tmp_path: Path) -> None:
-    """The server checks its own configuration (`nats-server -t`)."""
+    """The server validates its own configuration (`nats-server -t`)."""
     server = Path(sys.executable).with_name("nats-server")
     shutil.copytree(DEPLOY / "nats", tmp_path / "nats")
     call = [server, "-t", "-c", tmp_path / "nats" / f"{node}.conf"]

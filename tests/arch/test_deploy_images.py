@@ -24,9 +24,9 @@ def wanted() -> dict[str, str]:
 
 
 class Registry(ThreadingHTTPServer):
-    """As Docker Hub answers, for tests: a token, then the list of platforms of a tag."""
+    """Fake Docker Hub: returns a token, then the list of platforms of a tag."""
 
-    stated: str | None = None  #: digest stated instead of the true one
+    stated: str | None = None  #: digest returned instead of the correct one
     kind = INDEX
 
     def body(self, path: str) -> bytes:
@@ -130,7 +130,7 @@ def test_a_registry_that_is_not_there_changes_nothing(folder: Path) -> None:
 
 
 def test_nothing_starts_on_an_image_that_is_not_pinned() -> None:
-    """Compose stops at a variable that is not set; the build has no base image without its argument."""
+    """Compose fails if a variable is not set; the build has no base image without its argument."""
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"].values()
     used = {
         re.fullmatch(r"\$\{(\w+):\?run deploy/pin-images\}", one["image"])

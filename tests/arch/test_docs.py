@@ -168,7 +168,10 @@ def test_links_to_a_heading_name_one(path: Path) -> None:
 
 
 def test_every_path_named_in_the_recipes_exists() -> None:
-    """Paths in backticks. One with `<…>` is a file to create: its folder exists, up to the first such part."""
+    """Check paths in backticks.
+
+    A path with `<…>` names a file to create: its folder exists, up to the first such part.
+    """
     named = re.findall(
         r"`((?:src|tests|docs|deploy|requirements)/[^`\s]*)`", (ROOT / "CONTRIBUTING.md").read_text()
     )

@@ -10,7 +10,7 @@ RUN = ("library.md", "levels.md")
 
 
 def examples(name: str) -> list[tuple[int, str]]:
-    """The Python blocks of a page, with the line each begins at."""
+    """Return the Python blocks of a page, with the line on which each begins."""
     text = (DOCS / name).read_text()
     return [
         (text.count("\n", 0, found.start()) + 2, found[1])

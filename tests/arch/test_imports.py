@@ -33,7 +33,7 @@ BROKERS = "Only feeds imports the libraries of brokers"
 CLIENT = "client imports nothing of the server: only wire and base"
 ACYCLIC = "No cycles between siblings"
 
-#: The rule, who imports, and what; modules of `outcry`, but for libraries.
+#: The rule, the importing module, and the imported one: a module of `outcry` or a library.
 BREACHES = [
     (PURE, "market.units", "time"),
     (PURE, "market.ladder", "random"),
@@ -80,7 +80,7 @@ BREACHES = [
 
 @pytest.fixture(scope="module")
 def graph() -> grimp.ImportGraph:
-    """All imports of the package, of types too unless the rules leave them out, and of libraries."""
+    """Return the graph of all imports, libraries included; imports for types only if the rules include them."""
     configuration.configure()
     return grimp.build_graph(
         "outcry",
@@ -91,14 +91,14 @@ def graph() -> grimp.ImportGraph:
 
 
 def broken(graph: grimp.ImportGraph) -> set[str]:
-    """The names of the rules that a graph breaks."""
+    """Return the names of the rules that a graph breaks."""
     session = {"root_packages": [OPTIONS["root_package"]], **OPTIONS}
     found: set[str] = set()
     for options in OPTIONS["contracts"]:
         chosen: dict[str, Any] = {
             key: str(value)
             if isinstance(value, bool)
-            else value  # as the linter's own reader of TOML gives them
+            else value  # in the same form as the linter's own TOML reader
             for key, value in options.items()
             if key not in {"id", "name", "type"}
         }

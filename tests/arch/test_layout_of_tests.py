@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
-#: What each of these may not import.
+#: The packages that each of these may not import.
 FORBIDDEN = {
     "src": {"tests", "support", "bench", "sim"},
     "support": {"tests", "bench", "sim"},
@@ -20,7 +20,7 @@ FORBIDDEN = {
 
 
 def imported(source: str) -> Iterator[str]:
-    """The modules a source text imports, and those it names in a string, as `import_module` and `-m` take them."""
+    """Return the modules that a source imports, and those named in strings, as for `import_module` and `-m`."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Import(names=names):
@@ -34,7 +34,7 @@ def imported(source: str) -> Iterator[str]:
 
 
 def breaches(source: str, forbidden: set[str]) -> set[str]:
-    """The forbidden packages that a source text imports."""
+    """Return the forbidden packages that a source imports."""
     return {top for module in imported(source) if "." in module or module in forbidden
             if (top := module.partition(".")[0]) in forbidden}  # fmt: skip
 
@@ -72,7 +72,7 @@ def test_every_folder_with_tests_is_a_package() -> None:
 
 
 def test_tests_are_imported_by_their_full_name() -> None:
-    """Neither relative nor by a bare file name, which needs the folder on `sys.path`."""
+    """Imports are neither relative nor by a bare file name, which needs the folder on `sys.path`."""
     known = {*sys.stdlib_module_names, "tests", "support", "bench", "sim", "tools", "outcry"}
     bare = {path.stem for path in TESTS.rglob("*.py")} - known
     found = {
@@ -96,6 +96,6 @@ def _named(node: ast.AST) -> list[str]:
 
 
 def test_no_two_test_files_share_a_name() -> None:
-    """A failure is found by the file name alone."""
+    """File names are unique, so that a failure can be located by the file name alone."""
     counted = Counter(path.name for path in TESTS.rglob("test_*.py"))
     assert [name for name, count in counted.items() if count > 1] == []

@@ -1,4 +1,4 @@
-"""What loads when: large parts are imported when they are first used, and only the listed modules decide when.
+"""Modules load lazily: large parts are imported on first use, and only the listed modules decide when.
 
 Decision 0060. A process's memory and the time of its start are mostly imports, so the tests name what must be missing.
 """
@@ -107,7 +107,7 @@ def loaded(script: str, *arguments: str) -> set[str]:
 
 
 def deferred_imports(tree: ast.AST) -> Iterator[ast.stmt]:
-    """Imports inside functions."""
+    """Return the imports inside functions."""
     for function in ast.walk(tree):
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield from (node for node in ast.walk(function) if isinstance(node, (ast.Import, ast.ImportFrom)))

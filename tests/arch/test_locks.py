@@ -11,14 +11,14 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 LOCKS = ROOT / "requirements"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-#: What the image of deploy/ runs with.
+#: The packages that the image of deploy/ runs with.
 DEPLOYED = {"cluster", "databento", "ibkr", "massive", "projectx"}
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 REMEDY = "run `make lock`, and commit requirements/ with it"
 
 
 def entries(lock: Path) -> dict[str, tuple[Requirement, int]]:
-    """Each pinned requirement by its name, and how many hashes it has."""
+    """Return the number of hashes of each pinned requirement, by name."""
     text = re.sub(r"^\s*#.*$", "", lock.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
     found: dict[str, tuple[Requirement, int]] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
@@ -88,15 +88,17 @@ def test_every_constraint_is_locked_and_the_image_runs_on_the_same_versions() ->
 
 
 def test_compiled_packages_are_locked_for_other_machines_too() -> None:
-    """A wheel for each Python version on Linux, macOS and Windows; a package of Python alone has two files."""
+    """There is a wheel for each Python version on Linux, macOS and Windows; a pure Python package has two files."""
     locked = entries(LOCKS / "dev.txt")
     for each in ("aiohttp", "cryptography", "msgspec", "numpy", "pyarrow", "zstandard"):
         assert locked[each][1] >= 20, each
 
 
 def test_nothing_is_installed_without_hashes() -> None:
-    """By `make`, which CI calls too; the image: test_deploy_images.py. `make lock` itself installs the one tool that
-    writes the locks where there is none yet."""
+    """Both `make`, which CI uses, and the image install with hashes only.
+
+    test_deploy_images.py checks the image. `make lock` itself installs the tool that writes the locks if it is missing.
+    """
     text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
     installs = [line for line in text.splitlines() if "pip install" in line]
     safe = ("--require-hashes", "--no-deps --no-build-isolation --editable .", "test -x $(BIN)/uv ||")

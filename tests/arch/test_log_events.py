@@ -33,7 +33,7 @@ def test_every_event_of_the_table_is_logged_and_every_logged_event_is_in_the_tab
 
 
 def test_no_event_is_logged_as_text() -> None:
-    """What `event_log.warning`, `self.report` and the like receive first is never a literal."""
+    """The first argument of `event_log.warning`, `self.report` and the like is never a literal."""
     writers = {"event_log", "_event_log", "_dispatcher", "_streams", "_recorder", "_engine", "engine"}
     found = [
         f"{path.name}:{node.lineno}"

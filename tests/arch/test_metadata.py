@@ -11,7 +11,7 @@ from packaging.metadata import Metadata
 
 ROOT = Path(__file__).parents[2]
 REPOSITORY = "https://github.com/outcry/outcry"
-#: Where GitHub serves a file or folder of the repository: pages, and raw files for pictures.
+#: URLs of the repository's files and folders on GitHub: pages, and raw files for images.
 FILE = re.compile(
     rf"{REPOSITORY}/(?:blob|tree)/main/([^)#\s]+)|https://raw\.githubusercontent\.com/outcry/outcry/main/([^)#\s]+)"
 )

@@ -12,7 +12,7 @@ TESTS = Path(__file__).parents[1]
 
 PEERS, LADDER, PROFILE = "market/test_peer_bugs.py", "market/test_ladder.py", "market/test_profile.py"
 
-#: The bug, and the tests that would catch it, as file (in `tests/`) and function.
+#: Each bug, and the tests that detect it, as file (in `tests/`) and function.
 CAUGHT = {
     "price grid by ceiling or truncation": [
         (PEERS, "test_a_price_between_two_ticks_is_refused_and_never_rounded"),

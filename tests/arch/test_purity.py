@@ -17,24 +17,24 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "outcry"
 RUFF = Path(sys.executable).parent / "ruff"
 
-#: The modules that calculate with whole arrays.
+#: Modules that calculate with whole arrays.
 KERNELS = [SOURCES / "market" / "kernels.py", SOURCES / "market" / "volume_count.py"]
 PURE = sorted((SOURCES / "market").rglob("*.py"))
 EXACT = sorted((SOURCES / "market").rglob("*.py"))
 
-#: What of the standard library is a calculation. zoneinfo reads tables, which are data (decision 0002).
+#: Modules of the standard library that only calculate. zoneinfo reads tables, which are data (decision 0002).
 CALCULATIONS = {
     "bisect", "calendar", "collections", "csv", "dataclasses", "datetime", "difflib", "enum", "functools", "ipaddress",
     "itertools", "json", "re", "typing", "unicodedata", "zlib", "zoneinfo",
 }  # fmt: skip
-#: Libraries that only calculate: email-validator reads syntax, and asks the network only where it is told to.
+#: Libraries that only calculate: email-validator checks syntax, and uses the network only on request.
 CALCULATING_LIBRARIES = {"emails": {"email_validator"}}
 WORLDLY = {"open", "print", "input", "eval", "exec", "compile", "__import__", "breakpoint"}
 INEXACT = {"float", "round", "complex"}
 
 
 def inexact(tree: ast.AST) -> Iterator[str]:
-    """Float literals, true divisions and calls that make floats."""
+    """Return float literals, true divisions and calls that create floats."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, (float, complex)):
             yield f"line {node.lineno}: the float {node.value!r}"
@@ -45,7 +45,7 @@ def inexact(tree: ast.AST) -> Iterator[str]:
 
 
 def impure(tree: ast.AST, libraries: Collection[str] = ()) -> Iterator[str]:
-    """Imports beyond the list and `libraries`, and built-ins that touch the world."""
+    """Return imports beyond the list and `libraries`, and built-ins that read or write."""
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -109,7 +109,7 @@ def test_what_is_not_pure_is_seen(sample: str, findings: str) -> None:
 
 
 def ruff(sample: str, name: str) -> str:
-    """What ruff says, with the project's configuration, of a file of that name."""
+    """Return ruff's findings for a file of that name, with the project's configuration."""
     done = subprocess.run(
         [RUFF, "check", "--no-cache", "--output-format", "concise", "--stdin-filename", name, "-"],
         cwd=ROOT, input=sample, capture_output=True, text=True, check=False,
@@ -156,7 +156,7 @@ def test_the_present_is_read_in_one_place() -> None:
 
 
 def test_every_client_names_how_it_resolves_hosts() -> None:
-    """aiohttp would choose by what is installed: see `outcry.base.http_client`."""
+    """aiohttp would choose a resolver by the installed packages: see `outcry.base.http_client`."""
     clients = [
         (path.relative_to(SOURCES), rest.partition(")")[0])
         for path in sorted(SOURCES.rglob("*.py"))

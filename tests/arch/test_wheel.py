@@ -16,7 +16,7 @@ PRINT_TRANSLATIONS = Path(__file__).with_name("print_translations.py")
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a wheel of this checkout installs."""
+    """Return the files that a wheel of this checkout installs."""
     folder = tmp_path_factory.mktemp("wheel")
     assert unpack_wheel(folder, compiled=False).endswith("-py3-none-any.whl")
     return folder
@@ -44,7 +44,7 @@ def test_each_language_of_each_folder_is_compiled_and_no_source_is_shipped(unpac
 
 
 def test_a_checkout_holds_nothing_compiled() -> None:
-    """What is not there cannot be out of date."""
+    """Without compiled catalogues, none can be out of date."""
     assert files(ROOT / "src", "*.mo") == set()
 
 
@@ -74,7 +74,7 @@ def test_the_wheel_says_in_each_language_what_the_checkout_says(unpacked: Path) 
 
 
 def test_a_build_needs_nothing_but_setuptools_and_babel() -> None:
-    """An isolated build has nothing else to import."""
+    """An isolated build has no other packages to import."""
     (module,) = re.findall(r"^from (outcry\S*) import", (ROOT / "setup.py").read_text(), re.MULTILINE)
     script = f"""
 import importlib, sys

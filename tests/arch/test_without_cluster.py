@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-#: What a single process does, from the fold to the API: a part of the tests, for all of them would double their time.
+#: Tests of a single process, from the fold to the API; running all of them would double the time.
 REPRESENTATIVE = (
     "tests/live/test_engine.py",
     "tests/app/test_secret.py",
@@ -23,7 +23,7 @@ REPRESENTATIVE = (
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment in which `outcry` is a copy without the package `cluster`."""
+    """Return an environment in which `outcry` is a copy without the package `cluster`."""
     copy = tmp_path_factory.mktemp("without") / "src"
     shutil.copytree(
         ROOT / "src" / "outcry", copy / "outcry", ignore=shutil.ignore_patterns("__pycache__", "cluster")
