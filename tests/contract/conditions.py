@@ -13,7 +13,7 @@ PATIENCE_S = 60.0
 
 
 async def soon(ask: Callable[[], Awaitable[T]], patience_s: float = PATIENCE_S) -> T:
-    """Ask again while the bus is away, or nobody serves; return the answer."""
+    """Retry a call while the bus is unavailable or no process responds; return the answer."""
     end_s = time.monotonic() + patience_s
     while True:
         try:
@@ -24,7 +24,7 @@ async def soon(ask: Callable[[], Awaitable[T]], patience_s: float = PATIENCE_S) 
 
 
 async def until(so: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> float:
-    """Wait until something is so; return how many seconds it took."""
+    """Wait until a condition is met; return the seconds this took."""
     begun_s = time.monotonic()
     while not so():
         assert time.monotonic() - begun_s < patience_s, (

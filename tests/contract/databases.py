@@ -1,4 +1,4 @@
-"""A migrated database per test, of each kind, opened as often as there are processes."""
+"""Migrated databases for tests, of each engine, with any number of connections."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ KINDS = ("sqlite", "postgresql")
 
 
 class Place:
-    """Where a database is. What is opened here is closed with it."""
+    """Location of a test database; closing it closes all engines opened from it."""
 
     def __init__(self, url: str, stack: ExitStack) -> None:
         self.url = url
@@ -29,18 +29,18 @@ class Place:
         return self.url.startswith("sqlite")
 
     def engine(self) -> Engine:
-        """Connections of a process of its own."""
+        """Return an engine with its own connections, as in a separate process."""
         engine = open_engine(self.url)
         self._stack.callback(engine.dispose)
         return engine
 
     def open(self) -> Database:
-        """The same, as stores want them."""
+        """Return a database of the stores over such an engine."""
         return Database(self.engine())
 
 
 class Places:
-    """Makes databases like one that was migrated once, which is quicker than to migrate each."""
+    """Factory of databases that copies a migrated template, which is faster than migrating each."""
 
     def __init__(self, folder: Path, postgres: Callable[[], Postgres]) -> None:
         self._folder = folder
@@ -49,7 +49,7 @@ class Places:
 
     @contextmanager
     def place(self, kind: str, folder: Path, *, migrated: bool = True) -> Iterator[Place]:
-        """A database; `folder`: for its file, where it is one; `migrated`: else it is empty."""
+        """Create a database; `folder`: of its file if it has one; `migrated`: with the schema, otherwise empty."""
         make = self._sqlite if kind == "sqlite" else self._postgresql
         with ExitStack() as stack:
             yield Place(make(folder, stack, migrated=migrated), stack)
@@ -71,7 +71,7 @@ class Places:
             template = self._templates["postgresql"]
         name = server.database(template)
         stack.callback(server.drop, name)
-        # As users write it: which driver that means is ours to say.
+        # The URL as users write it; our code chooses the driver.
         return server.url(name).replace("+psycopg", "")
 
     def _migrated(self, url: str) -> str:
@@ -82,7 +82,7 @@ class Places:
 
 
 def upgrade(engine: Engine, revision: str) -> None:
-    """Bring an empty database to the schema of an earlier program."""
+    """Migrate an empty database to the schema of an earlier version."""
     config = Config()
     config.set_main_option("script_location", str(SCRIPTS))
     with engine.begin() as connection:

@@ -6,7 +6,7 @@ from outcry.live.partitions import PARTITIONS, Turn
 
 
 class EveryPartition:
-    """Implements `Partitions`: has each from when it is run until that is cancelled."""
+    """Partitions that are all owned from the start of `run` until it is cancelled. Implements `Partitions`."""
 
     def __init__(self, count: int = PARTITIONS) -> None:
         self._all = frozenset(range(count))
@@ -18,7 +18,7 @@ class EveryPartition:
         return self._owned
 
     async def run(self, gained: Turn, lost: Turn) -> None:
-        """See `Partitions`. What `gained` raises ends it: there is nobody else to take the partition up."""
+        """See `Partitions`. An error of `gained` ends it, because no other process can acquire the partition."""
         try:
             async with asyncio.TaskGroup() as taking_up:
                 for number in self._all:

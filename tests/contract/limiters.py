@@ -20,15 +20,15 @@ Opened = AbstractAsyncContextManager[SharedLimiter]
 
 
 class Moved:
-    """A limiter and the clock it goes by, which an example moves on by what its times say has passed."""
+    """A limiter and its clock, which an example advances."""
 
     def __init__(self, limiter: PromptLimiter, time: HandTime) -> None:
         self._limiter, self._time, self._latest_ns = limiter, time, -1
-        time.at_ns += 3 * WINDOW_NS  # nothing is left of the last example
+        time.at_ns += 3 * WINDOW_NS  # discard the state of the last example
 
     @property
     def subjects(self) -> int:
-        """How many subjects are held in memory."""
+        """Return the number of subjects in memory."""
         assert isinstance(self._limiter, SlidingWindowLimiter)
         return self._limiter.subjects
 
@@ -55,14 +55,14 @@ class Moved:
 
 
 def alone(max_subjects: int = 50_000) -> Moved:
-    """The limiter of a single process."""
+    """Create the limiter of a single process."""
     time = HandTime()
     return Moved(SlidingWindowLimiter(time, max_subjects=max_subjects), time)
 
 
 @asynccontextmanager
 async def here(time: HandTime) -> AsyncIterator[SharedLimiter]:
-    """A replica and the owner in one process."""
+    """Create a replica and the owner in one process."""
     async with Harness(1, time) as harness:
         yield harness.replicas[0]
         assert not harness.replicas[0].alone
@@ -70,10 +70,10 @@ async def here(time: HandTime) -> AsyncIterator[SharedLimiter]:
 
 @asynccontextmanager
 async def over_nats(urls: str, time: HandTime) -> AsyncIterator[SharedLimiter]:
-    """The two with a NATS server between them."""
+    """Create a replica and the owner with a NATS server between them."""
 
     def tell(*_: object, **__: object) -> None:
-        """Nobody looks."""
+        """Ignore all reports."""
 
     async with Link(urls, tell) as one, Link(urls, tell) as other:
         await one.up()
@@ -94,7 +94,7 @@ async def over_nats(urls: str, time: HandTime) -> AsyncIterator[SharedLimiter]:
 
 @contextmanager
 def moved(opened: Callable[[HandTime], Opened]) -> Iterator[Callable[[], Moved]]:
-    """Makes limiters of one that runs on a loop of its own until the block ends."""
+    """Create limiters on an event loop of their own until the block ends."""
     time, up, ended = HandTime(), threading.Event(), asyncio.Event()
     loop, limiters = asyncio.new_event_loop(), list[SharedLimiter]()
 

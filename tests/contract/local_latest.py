@@ -26,7 +26,7 @@ class LocalLatest:
                 continue
             self._latest[state.key] = state
             for unread, some in self._watchers:
-                unread.pop(state.key, None)  # in the order of what came last
+                unread.pop(state.key, None)  # ordered by the latest change
                 unread[state.key] = state
                 some.set()
         return refused

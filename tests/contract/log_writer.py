@@ -24,7 +24,7 @@ def main(folder: str, frames: int) -> None:
     log = FileLog(Path(folder), segment_bytes=1 << 20)
     with log.exclusively():
         n = first = 0
-        while first < log.last(KEY):  # as after any crash: go on where the log ends
+        while first < log.last(KEY):  # continue at the end of the log, as after any crash
             first, n = first + count(n), n + 1
         for n in range(n, n + frames):  # noqa: B020 - from there on
             log.append(KEY, first, count(n), blob(n))

@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Between:
-    """A port that leads to another one of this machine. Use it as a context."""
+    """Context manager with a port that forwards to another port of this machine."""
 
     def __init__(self, port: int) -> None:
         self._to = port
@@ -43,18 +43,18 @@ class Between:
         return f"nats://127.0.0.1:{self.port}"
 
     def hold(self, *, answers_only: bool = False) -> None:
-        """Let nothing through from now on, or no answers."""
+        """Stop forwarding, in both directions or only the answers."""
         self._answering.clear()
         if not answers_only:
             self._asking.clear()
 
     def go_on(self) -> None:
-        """Let everything through, and what was held up."""
+        """Resume forwarding, including delayed data."""
         self._asking.set()
         self._answering.set()
 
     def cut(self) -> None:
-        """Break every connection; what is held up is lost."""
+        """Break every connection; delayed data is lost."""
         sockets, self._sockets = self._sockets, []
         for one in sockets:
             with suppress(OSError):

@@ -37,7 +37,7 @@ HOOK = SubscriptionRow(
 
 @dataclass
 class Harness:
-    """Ann is 1 and Bob is 2. `now_ns` stands until a test moves it."""
+    """An outbox with the users Ann (1) and Bob (2). A test advances `now_ns`."""
 
     database: Database
     now_ns: int = BEGIN_NS
@@ -79,7 +79,7 @@ class Harness:
     def done(
         self, message: Message, phase: EntryPhase = EntryPhase.DELIVERED, wait_ns: int = 0, **more: object
     ) -> DeliveryResult:
-        """What came of a message that was sent just now. `wait_ns`: after which it is tried again."""
+        """Return the result of a message sent just now. `wait_ns`: pause before it is retried."""
         first = message.entries[0].alert if message.entries else ALERT
         arrived = phase is EntryPhase.DELIVERED
         attempt = AttemptRow(
@@ -100,5 +100,5 @@ class Harness:
 
 
 def keys(message: Message) -> list[str]:
-    """The alerts of a message."""
+    """Return the keys of a message's alerts."""
     return [entry.alert.key for entry in message.entries]

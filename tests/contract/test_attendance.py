@@ -1,4 +1,4 @@
-"""Live workers as PostgreSQL knows them: the leases of a worker that ended are free at once."""
+"""Leases of live workers in PostgreSQL: the leases of an ended worker are released soon."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ def place(places: Places, tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def harness(place: Place) -> Iterator[Harness]:
-    """Two subscriptions, an alert for both; the worker `other` is there and has claimed one."""
+    """Create two subscriptions and an alert for both; the worker `other` is connected and has claimed one."""
     made = Harness(place.open())
     made.subscribe()
     made.subscribe()
@@ -41,7 +41,7 @@ def other(harness: Harness, place: Place) -> Iterator[SqlOutbox]:
 
 
 def looks(harness: Harness, seconds: int, each_s: int = 2) -> int:
-    """Lanes that a worker frees who looks every two seconds."""
+    """Return the queues released by a worker that checks every two seconds."""
     freed = 0
     for _ in range(0, seconds, each_s):
         harness.now_ns += each_s * S
@@ -51,7 +51,7 @@ def looks(harness: Harness, seconds: int, each_s: int = 2) -> int:
 
 @pytest.mark.usefixtures("other")
 def test_who_is_there_keeps_its_lanes_for_as_long_as_its_lease_lasts(harness: Harness) -> None:
-    """50 s of the minute; then the lease is over, and the queue is anybody's without being freed."""
+    """After 50 s of the minute the lease is valid; after its end any worker may claim the queue."""
     assert looks(harness, 50) == 0
     assert len(harness.claim()) == 1
     harness.now_ns += 11 * S
@@ -63,7 +63,7 @@ def test_who_is_there_keeps_its_lanes_for_as_long_as_its_lease_lasts(harness: Ha
 def test_what_a_worker_held_that_ended_goes_on_after_ten_seconds_under_the_same_id(
     harness: Harness, other: SqlOutbox, how: str
 ) -> None:
-    """Absent at the first look, at 2 s, its queue is free at the one ten seconds later: at 12 s, not at 10."""
+    """The queue of a worker that is missing at the check at 2 s is released at 12 s, not at 10."""
     with harness.database.reading() as connection:
         leased_id = connection.execute(
             text("SELECT message_id FROM outbox WHERE message_id IS NOT NULL")
@@ -71,7 +71,7 @@ def test_what_a_worker_held_that_ended_goes_on_after_ten_seconds_under_the_same_
     if how == "it says so":
         other.leave()
     else:
-        # The server ends a backend some time after it was asked to: until then the worker is still there.
+        # The server ends a backend some time after the request; until then the worker is still connected.
         ended = "SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2"
         with harness.database.write("nothing") as connection:
             assert connection.execute(text(ended)).scalars().all() == [True]
@@ -85,7 +85,7 @@ def test_what_a_worker_held_that_ended_goes_on_after_ten_seconds_under_the_same_
 def test_who_comes_back_within_ten_seconds_has_lost_nothing(
     harness: Harness, other: SqlOutbox, postgres: Postgres
 ) -> None:
-    """The server is started again, which ends every connection; both look again soon after."""
+    """The server restarts, which ends every connection; both workers check again soon after."""
     assert looks(harness, 4) == 0
     postgres.restart()
     for outbox in (harness.outbox, other):
@@ -99,8 +99,10 @@ def test_who_comes_back_within_ten_seconds_has_lost_nothing(
 def test_what_an_owner_changes_is_so_at_every_worker_with_its_next_claim(
     harness: Harness, place: Place
 ) -> None:
-    """One subscription is paused, the other gets another address, by one process; another process claims, and again
-    once the first goes on."""
+    """A process pauses one subscription and changes the URL of another; another process claims.
+
+    It claims again once the first subscription is resumed.
+    """
     paused, moved = harness.subscriptions.subscriptions(1)[:2]
     elsewhere = SqlOutbox(place.open())
     harness.change(paused.id, phase=SubscriptionPhase.PAUSED)

@@ -64,7 +64,7 @@ def test_another_is_told_once_what_to_do_and_takes_part_once_it_may(bus: JetStre
         async with asyncio.timeout(60):
             while not reports:
                 await asyncio.sleep(0.01)
-        await asyncio.sleep(2.5)  # it looks again, and has nothing new to say
+        await asyncio.sleep(2.5)  # it checks again without a further report
         assert not other.done()
         ((event, problem),) = reports
         assert event == "cluster_not_joined"

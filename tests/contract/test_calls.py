@@ -20,7 +20,7 @@ MIB = 1 << 20
 async def caller(
     server: JetStream, reports: list[tuple[str, object]] | None = None
 ) -> AsyncIterator[NatsCalls]:
-    """The calls of one process; told: what its operator is."""
+    """Calls of one process; told: the reports to its operator."""
 
     def tell(event: str, **details: object) -> None:
         if reports is not None:
@@ -156,7 +156,7 @@ def test_who_waits_as_the_server_of_a_name_ends_is_told_at_once(jetstream: JetSt
 
 
 def test_no_call_is_lost_as_a_name_goes_from_one_process_to_the_next(jetstream: JetStream) -> None:
-    """Every call is answered, or told at once that nobody serves: none waits for its time to be over."""
+    """Every call is answered or fails at once because no process serves the name: no call times out."""
 
     async def main() -> None:
         outcomes: list[str] = []
@@ -228,7 +228,7 @@ def test_with_the_bus_away_a_call_fails_at_once_and_all_goes_on_when_it_is_back(
             await other.tell("alerts", b"lost")
             with pytest.raises(BusDown):
                 await other.ask("push.1", b"", 3600)
-            async with one.serve("push.2", echo):  # begun while it is away
+            async with one.serve("push.2", echo):  # started while the bus is unavailable
                 jetstream.start(0)
                 assert await soon(lambda: other.ask("push.1", b"x", 60)) == b"heard x"
                 assert await soon(lambda: other.ask("push.2", b"x", 60)) == b"heard x"

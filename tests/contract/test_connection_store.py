@@ -35,7 +35,7 @@ ROW = ConnectionRow(
 
 @dataclass
 class Stores:
-    """Both stores as two processes have them open."""
+    """Both stores as opened by two processes."""
 
     store: SqlConnectionStore
     people: SqlIdentityStore
@@ -163,8 +163,10 @@ def test_a_removed_connection_is_gone_and_its_number_is_not_used_again(store: Sq
 
 
 def test_nothing_is_left_of_entries_that_were_replaced_or_removed(places: Places, tmp_path: Path) -> None:
-    """In the file. PostgreSQL keeps old rows until it vacuums, and a log of them: there the operator's disk has to be
-    sealed."""
+    """SQLite's file contains no replaced or removed credentials.
+
+    PostgreSQL keeps old rows until it vacuums, and a log of them: there the operator must encrypt the disk.
+    """
 
     def secret(connection_id: int, version: int) -> SealedEntries:
         mark = f"SECRET{version}".encode() * 8
@@ -200,7 +202,7 @@ def test_nothing_is_kept_of_a_connection_whose_entries_could_not_be_sealed(store
 
 def test_a_retired_key_takes_nothing_new(stores: Stores) -> None:
     number = stores.store.add(ROW, sealing(), NOW)
-    assert not stores.vault.retire("k1", NOW)  # while anything is under it
+    assert not stores.vault.retire("k1", NOW)  # while rows are encrypted with it
     old = stores.store.entries(number)
     assert old is not None
     stores.vault.add_vault_key("k2", b"other", NOW + 1)

@@ -12,7 +12,7 @@ MIB = 2**20
 
 
 class BlockedDisk(Disk):
-    """A disk whose small write ends when the test lets it."""
+    """Disk whose small write ends when the test releases it."""
 
     def __init__(self, folder: Path) -> None:
         self.now = 0.0
@@ -47,7 +47,7 @@ def test_a_disk_that_refuses_responds(tmp_path: Path) -> None:
 
 
 def test_less_than_the_reserve_is_too_little(tmp_path: Path) -> None:
-    """10 MiB are to be left: 10 are enough, a byte less is not; and with a reserve of 0 there is always enough."""
+    """With a reserve of 10 MiB, 10 MiB are enough and a byte less is not; a reserve of 0 is always met."""
     left = [10 * MIB]
     disk = Disk(tmp_path, 10 * MIB, free=lambda _folder: left[0])
     disk.check_room()

@@ -32,7 +32,7 @@ def harness(place: Place) -> Harness:
 
 
 def entered(harness: Harness) -> list[tuple[int, int, str]]:
-    """Subscription, alert and phase of every entry."""
+    """Return subscription, alert and phase of every entry."""
     outbox = schema.outbox.c
     query = select(outbox.subscription_id, outbox.alert_seq, outbox.phase).order_by(outbox.id)
     with harness.database.reading() as connection:
@@ -127,7 +127,7 @@ def test_a_crash_in_between_leaves_neither_alert_nor_entry_nor_position(harness:
     assert harness.outbox.backlog(ANN, number) == Backlog(2, 0, 0)
 
 
-# -- whom it reaches, by chance
+# -- recipients, chosen at random
 
 ROOTS = ("ES", "NQ", "CL")
 TIERS: tuple[Tier, ...] = ("free", "pro", "admin")
@@ -138,14 +138,14 @@ Want = tuple[tuple[str, ...], Severity, SubscriptionPhase]
 
 @dataclass(frozen=True)
 class Person:
-    """`wants`: of each subscription its symbols, severity and phase."""
+    """Random user. `wants`: symbols, severity and phase of each subscription."""
 
     tier: Tier
     disabled: bool
     wants: tuple[Want, ...]
 
 
-#: Whose a subscription is, and what for.
+#: Owner and filter of each subscription.
 Belonging = tuple[int, Person, Want]
 
 
@@ -173,7 +173,7 @@ fired = st.lists(
 
 
 def sees(user_id: int, person: Person, granted: Sequence[Grant], alert: AlertRow) -> bool:
-    """Whether this person may look at the alert on a page."""
+    """Return whether this user may see the alert on a page."""
     scope = resolve(user_id, 0, person.tier, granted)
     own = alert.owner == user_id
     return not person.disabled and (own or (alert.owner == OPERATOR and scope.sees_live(alert.symbol)))
@@ -182,7 +182,7 @@ def sees(user_id: int, person: Person, granted: Sequence[Grant], alert: AlertRow
 def expected(
     lanes: Mapping[int, Belonging], granted: Sequence[Grant], alerts: Sequence[AlertRow]
 ) -> set[tuple[int, int, str]]:
-    """The entries there should be."""
+    """Return the expected entries."""
     found: set[tuple[int, int, str]] = set()
     for number, (user_id, person, (symbols, severity, phase)) in lanes.items():
         for alert in alerts:
@@ -194,7 +194,7 @@ def expected(
 
 
 def furnish(harness: Harness, everybody: Sequence[Person]) -> Mapping[int, Belonging]:
-    """Put people and what they want in place of what there was."""
+    """Replace all users and subscriptions."""
     with harness.database.write() as connection:
         connection.execute(schema.subscriptions.delete())
     lanes: dict[int, Belonging] = {}
@@ -232,7 +232,7 @@ def test_an_alert_is_entered_for_exactly_those_who_want_it_and_may_see_it(
     assert {message.subscription.id for message in furnished.claim(most=100)} == waiting
 
 
-# -- what there was before
+# -- existing data
 
 
 def test_a_subscription_from_before_there_was_an_outbox_is_delivered_to(empty_place: Place) -> None:

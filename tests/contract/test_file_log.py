@@ -19,7 +19,7 @@ from tests.contract.trade_logs import KEY, OTHER, files, frames
 from outcry.live.model import Frame, LogDamaged, LogInUse
 
 ROOT = Path(__file__).parents[2]
-HEAD = 20  # bytes of a frame before its blob
+HEAD = 20  # bytes of a frame before its payload
 
 
 def only(folder: Path) -> Path:
@@ -28,7 +28,10 @@ def only(folder: Path) -> Path:
 
 
 def test_the_layout_is_a_folder_a_stream_and_a_file_named_by_its_first_entry(tmp_path: Path) -> None:
-    """Worked by hand: length 2, CRC-32 of 12 bytes of numbers and `hi`, first 0, count 7."""
+    """A stream is a folder, and each file is named by its first entry.
+
+    Worked by hand: length 2, CRC-32 of 12 bytes of numbers and `hi`, first 0, count 7.
+    """
     with files(tmp_path) as log:
         log.append(KEY, 0, 7, b"hi")
         log.cut(KEY)
@@ -46,7 +49,7 @@ def test_the_layout_is_a_folder_a_stream_and_a_file_named_by_its_first_entry(tmp
 
 
 def test_files_are_begun_anew_before_they_exceed_their_size(tmp_path: Path) -> None:
-    """Frames of 20 + 80 bytes, two to a file of 200; one of 520 has its own."""
+    """Two frames of 20 + 80 bytes fit into a file of 200; a frame of 520 has a separate file."""
     with files(tmp_path) as log:
         for first in range(5):
             log.append(KEY, first, 1, b"x" * 80)
@@ -86,7 +89,7 @@ def test_a_torn_end_is_cut_off_and_the_log_goes_on(tmp_path: Path, lost: int) ->
 
 
 def test_what_is_cut_off_is_kept_and_reported(tmp_path: Path) -> None:
-    """One flipped bit in the last frame looks like a torn end. Its bytes go to a file of their own."""
+    """One flipped bit in the last frame looks like a torn write. Its bytes are moved to a separate file."""
     with files(tmp_path) as log:
         log.append(KEY, 0, 2, b"a" * 30)
         log.append(KEY, 2, 3, b"b" * 30)
@@ -112,7 +115,7 @@ def lost(count: int) -> bytes:
 
 
 def logged(tmp_path: Path, entries: int) -> list[Path]:
-    """Frames of one entry and 80 bytes, two to a file."""
+    """Write frames of one entry and 80 bytes, two to a file."""
     with files(tmp_path) as log:
         for first in range(entries):
             log.append(KEY, first, 1, b"%02d" % first * 40)
@@ -135,7 +138,7 @@ def test_a_whole_log_is_not_salvaged(tmp_path: Path) -> None:
 
 
 def test_damage_before_the_snapshot_leaves_a_hole_that_says_so(tmp_path: Path) -> None:
-    """Entry 2 of 6 is damaged, the snapshot is of entry 4: all others are there, and the log goes on after 5."""
+    """Entry 2 of 6 is damaged and the snapshot covers entry 4: all others are readable; the log continues after 5."""
     paths = logged(tmp_path, 6)
     damaged = flip(paths[1], 30)
     with files(tmp_path) as log:
@@ -152,7 +155,7 @@ def test_damage_before_the_snapshot_leaves_a_hole_that_says_so(tmp_path: Path) -
 
 
 def test_damage_after_the_snapshot_ends_the_log_there(tmp_path: Path) -> None:
-    """Entry 2 of 6 is damaged, the snapshot is of entry 1: what came after the hole is kept aside."""
+    """Entry 2 of 6 is damaged and the snapshot covers entry 1: the entries after the gap are moved aside."""
     paths = logged(tmp_path, 6)
     before = [path.read_bytes() for path in paths[2:]]
     flip(paths[1], 30)
@@ -174,7 +177,7 @@ def test_a_log_shorter_than_its_snapshot_goes_on_from_there(tmp_path: Path) -> N
 
 
 def test_any_flipped_bit_is_salvaged_and_nothing_is_removed(tmp_path: Path) -> None:
-    """Wherever it is: every other entry before the snapshot is read, and every byte is in some file."""
+    """For any flipped bit, every other entry before the snapshot is read, and every byte remains in some file."""
     chance = random.Random(16)
     for number in range(60):
         folder = tmp_path / str(number)
@@ -216,7 +219,7 @@ def test_a_first_frame_torn_leaves_an_empty_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize("at", range(HEAD + 10, 2 * HEAD + 20))
 @pytest.mark.parametrize("tail", [b"", b"\0" * 64, b"\2\0\0\0torn"])
 def test_damage_before_good_frames_is_told_and_nothing_is_cut(tmp_path: Path, at: int, tail: bytes) -> None:
-    """Any byte of the middle frame of three, at 30 to 60, wherever the file ends."""
+    """Flip any byte of the middle frame of three, at 30 to 60, for any length of the file."""
     with files(tmp_path) as log:
         for first in range(3):
             log.append(KEY, first, 1, b"%d" % first * 10)
@@ -234,7 +237,7 @@ def test_damage_before_good_frames_is_told_and_nothing_is_cut(tmp_path: Path, at
 
 
 def test_bytes_that_came_between_frames_are_damage_too(tmp_path: Path) -> None:
-    """Before the last frame of two: the very entry that is missing stands further on."""
+    """Insert bytes before the last frame of two: the missing entry follows the inserted bytes."""
     with files(tmp_path) as log:
         log.append(KEY, 0, 1, b"a" * 10)
         log.append(KEY, 1, 1, b"b" * 10)
@@ -308,7 +311,7 @@ def test_without_holding_the_log_nothing_is_touched(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
-    """No file may grow past 1,000 bytes: a frame of 700 passes, one more is written in part, taken back and refused."""
+    """Files are limited to 1,000 bytes: a frame of 700 fits; the next is written in part, truncated and refused."""
     code = """
 import sys
 from pathlib import Path
@@ -368,7 +371,7 @@ def test_a_write_that_cannot_be_taken_back_is_cut_off_at_the_next_use(
 def test_sync_reaches_every_file_written_since_and_only_those(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ten streams with three files open at a time; a file that was cut off is on disk before the next is begun."""
+    """Ten streams with three open files; a truncated file is synced before the next one is created."""
     synced: list[Path] = []
     monkeypatch.setattr(os, "fsync", lambda handle: synced.append(Path(f"/proc/self/fd/{handle}").readlink()))
     folder = tmp_path / "log"
@@ -425,7 +428,7 @@ def test_few_files_are_open_however_many_streams_there_are(tmp_path: Path) -> No
         for first in range(3):
             for key in keys:
                 log.append(key, first, 1, key.encode())
-            assert open_files() <= before + 3 + 1  # and the lock
+            assert open_files() <= before + 3 + 1  # and the lock file
         log.sync()
         assert open_files() <= before + 3 + 1
         assert all(len(frames(log, key=key)) == 3 for key in keys)
@@ -475,18 +478,18 @@ def test_threads_append_read_and_sync_at_once(tmp_path: Path) -> None:
 
 
 def test_a_killed_writer_leaves_whole_frames_and_all_it_reported(tmp_path: Path) -> None:
-    """Killed at random ten times, each time going on where the log ended: always a prefix of what it writes."""
+    """A writer is killed at random ten times and resumes each time: the log is always a prefix of its output."""
     chance = random.Random(20261203)
     reported = 0
     for _ in range(10):
         command = [sys.executable, "-m", log_writer.__name__, str(tmp_path / "log"), "1000000"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
             assert process.stdout is not None
-            first = process.stdout.readline()  # it is at it
+            first = process.stdout.readline()  # it is writing
             time.sleep(chance.random() * 0.05)
             process.kill()
             said = (first + process.stdout.read()).splitlines()
-        reported = max([reported, *(int(line) for line in said[:-1])])  # the last line may be torn itself
+        reported = max([reported, *(int(line) for line in said[:-1])])  # the last line may be incomplete
         with files(tmp_path) as log:
             last, n, at = log.last(KEY), 0, 0
             assert last >= reported

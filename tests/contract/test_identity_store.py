@@ -30,7 +30,7 @@ TOKEN = TokenRow(
 
 @dataclass
 class People:
-    """A store of people as two processes have it open, and the store of keys in the same place."""
+    """A user store as opened by two processes, and the key store of the same database."""
 
     store: SqlIdentityStore
     elsewhere: SqlIdentityStore
@@ -45,7 +45,7 @@ def people(place: Place) -> People:
 
 @pytest.fixture(params=[*KINDS, "memory"])
 def store(request: pytest.FixtureRequest, places: Places, tmp_path: Path) -> Iterator[SqlIdentityStore]:
-    """As one process has it; the tests of identity stand on the one in memory."""
+    """Create the store of one process; the identity tests use the in-memory one."""
     if request.param == "memory":
         yield MemoryIdentity()
     else:
@@ -60,7 +60,7 @@ def user_of(store: SqlIdentityStore, email: str = "ann@example.com") -> UserRow:
 
 
 def at_once(*works: Callable[[], bool]) -> int:
-    """How many of them succeed when all begin at the same instant."""
+    """Return how many of the calls succeed when all start concurrently."""
     gate, results, faults = threading.Barrier(len(works)), list[bool](), list[BaseException]()
 
     def run(work: Callable[[], bool]) -> None:
@@ -80,7 +80,7 @@ def at_once(*works: Callable[[], bool]) -> int:
     return sum(results)
 
 
-# -- people
+# -- users
 
 
 def test_a_user_is_read_back_whole(store: SqlIdentityStore) -> None:
@@ -191,8 +191,8 @@ def test_the_last_operator_does_not_go(store: SqlIdentityStore) -> None:
     for user in (ann, bob):
         store.change_user(user.id, role="operator")
     store.set_password(ann.id, "hash", NOW)
-    assert store.change_user(eve.id, role="member", leaving="own") is True  # goes nowhere
-    assert store.change_user(ann.id, disabled_ns=NOW, leaving="own") is False  # Bob cannot come in
+    assert store.change_user(eve.id, role="member", leaving="own") is True  # has no effect
+    assert store.change_user(ann.id, disabled_ns=NOW, leaving="own") is False  # Bob cannot sign in
     assert store.user(ann.id) == replace(ann, role="operator", password_hash="hash", credentials_version=1)
     assert store.change_user(bob.id, role="member", leaving="own") is True
     store.change_user(bob.id, role="operator", disabled_ns=NOW)
@@ -206,7 +206,7 @@ def test_the_last_operator_does_not_go(store: SqlIdentityStore) -> None:
     assert store.set_openid(eve.id, "https://id.example.com eve", None) is True
     assert (
         store.change_user(bob.id, role="member", leaving="own") is False
-    )  # Eve comes in by the provider only
+    )  # Eve signs in with the provider only
     assert store.change_user(bob.id, role="member", leaving="any") is True
     assert store.change_user(eve.id, role="member") is True
 
@@ -317,7 +317,7 @@ def test_passkeys_are_kept_by_credential_and_removed_by_their_user_alone(people:
     assert (one.transports, one.label, one.created_ns) == (("usb", "nfc"), "Gelber Schlüssel", NOW)
     assert (one.user_id, one.last_used_ns, two.transports) == (ann.id, None, ())
     assert store.used_passkey(two.id, 5, NOW + 1, after=0) is True
-    assert store.used_passkey(two.id, 6, NOW + 2, after=0) is False  # answered elsewhere meanwhile
+    assert store.used_passkey(two.id, 6, NOW + 2, after=0) is False  # answered by another process meanwhile
     assert store.used_passkey(99, 6, NOW + 2, after=0) is False
     assert store.passkey(b"two") == replace(two, sign_count=5, last_used_ns=NOW + 1)
     assert store.passkey(b"one") is None
@@ -332,7 +332,7 @@ def test_passkeys_are_kept_by_credential_and_removed_by_their_user_alone(people:
     ) == 1  # fmt: skip
 
 
-# -- browsers signed in
+# -- signed-in browsers
 
 
 def test_a_session_is_read_back_whole_until_it_ends(store: SqlIdentityStore) -> None:
@@ -450,7 +450,7 @@ def test_a_token_is_spent_once_and_not_when_its_time_is_over(people: People) -> 
 
 
 def test_an_invitation_and_its_account_are_one(store: SqlIdentityStore) -> None:
-    """The address being taken leaves the invitation good; the invitation being spent makes nobody."""
+    """A used email address leaves the invitation valid; a used invitation creates no account."""
     ann = user_of(store)
     store.set_password(ann.id, "hash", NOW)
     invitation = store.add_token(TOKEN)
@@ -550,11 +550,11 @@ def test_lines_are_counted_by_user_event_way_and_time(store: SqlIdentityStore) -
     assert store.noted(bob.id, failed, "code", NOW - 1) == 1
 
 
-# -- what other processes and cached answers hear of
+# -- changes seen by other processes and cached answers
 
 
 def test_a_sign_in_is_seen_elsewhere_and_no_answer_is_computed_anew_for_it(people: People) -> None:
-    """Answers are kept by the revision of accounts; who is signed in, by that of people."""
+    """Cached answers depend on the revision of accounts, sign-ins on the revision of users."""
     store, answers = people.store, people.accounts.revision()
     seen = [people.elsewhere.revision()]
     user = user_of(store)
@@ -594,7 +594,7 @@ def test_notes_uses_tokens_and_codes_move_nothing(people: People) -> None:
 
 
 def test_keys_follow_their_users_tier_and_standing(people: People) -> None:
-    """The revision of accounts moves, so that whoever holds keys in memory looks again."""
+    """The revision of accounts changes, so that processes reload cached keys."""
     store, accounts = people.store, people.accounts
     ann, bob = user_of(store), user_of(store, "bob@example.com")
     for n, user in enumerate((ann, ann, bob)):
@@ -641,7 +641,7 @@ def test_whoever_had_a_key_before_there_were_people_is_a_member_with_a_handle(em
 def test_somebody_with_a_password_signs_in_after_the_migration_that_counts_credentials(
     empty_place: Place,
 ) -> None:
-    """Rows of the program before start at version 0, which the session compares."""
+    """Rows of the previous version start at version 0, which the session compares."""
     engine = empty_place.engine()
     upgrade(engine, "0008")
     with engine.begin() as connection:

@@ -29,14 +29,14 @@ SUBJECT = log_format.subject_of("log", KEY)
 
 @contextmanager
 def reached_by(url: str, **options: int) -> Iterator[tuple[JetStreamLog, LinkThread]]:
-    """A log of a process that reaches the bus in a way of its own."""
+    """Return the log of a process with its own connection to the bus."""
     with LinkThread(url, discard) as thread:
         yield JetStreamLog(thread, discard, **options), thread
 
 
 @contextmanager
 def messages_of(server: JetStream) -> Iterator[Callable[..., object]]:
-    """The messages themselves: call a method of `MessageStore` and wait for it."""
+    """Return the stored messages: call a method of `MessageStore` and wait for it."""
     with LinkThread(server.urls, discard) as thread:
         thread.call(thread.link.up(), 10)
         wait_written = MessageStore(thread.link, STREAM)
@@ -44,7 +44,7 @@ def messages_of(server: JetStream) -> Iterator[Callable[..., object]]:
 
 
 def wait_written(log: JetStreamLog, key: str = KEY, patience_s: float = 60.0) -> None:
-    """Wait as the engine does."""
+    """Wait for written entries as the engine does."""
 
     async def wait() -> None:
         if (unkept := log.pending_write(key)) is not None:
@@ -55,7 +55,7 @@ def wait_written(log: JetStreamLog, key: str = KEY, patience_s: float = 60.0) ->
 
 
 def patiently(work: Callable[[], T], patience_s: float = 90.0) -> T:
-    """Do something again while the bus is busy: three servers that were just started are for a while."""
+    """Retry work while the bus is busy, as three servers are just after their start."""
     end_s = time.monotonic() + patience_s
     while True:
         try:
@@ -90,7 +90,7 @@ def test_whoever_took_a_stream_up_has_it_and_the_other_is_told(jetstream: JetStr
         a.append(KEY, 3, 2, b"a goes on")
         with pytest.raises(LogTakenOver):
             wait_written(a)
-        with pytest.raises(LogTakenOver):  # and again, for whoever asks later
+        with pytest.raises(LogTakenOver):  # and again for a later reader
             wait_written(a)
         with pytest.raises(LogTakenOver):
             a.append(KEY, 5, 1, b"void")
@@ -99,7 +99,7 @@ def test_whoever_took_a_stream_up_has_it_and_the_other_is_told(jetstream: JetStr
         wait_written(b)
         with pytest.raises(LogTakenOver):
             a.check_ownership(KEY)
-        assert a.last(KEY) == 5  # it is looked at anew
+        assert a.last(KEY) == 5  # it is checked again
         a.check_ownership(KEY)
         a.append(KEY, 5, 1, b"a takes it back")
         wait_written(a)
@@ -126,7 +126,7 @@ def test_who_stood_still_while_another_wrote_adds_nothing(jetstream: JetStream) 
 
 
 def race(at: int, logs: dict[str, JetStreamLog]) -> list[str]:
-    """Let both append at once; return who was acknowledged."""
+    """Let both append concurrently; return which of them was acknowledged."""
     together, won = threading.Barrier(len(logs)), list[str]()
 
     def add(name: str) -> None:
@@ -176,7 +176,10 @@ def test_what_was_written_though_nobody_heard_so_is_not_written_twice(jetstream:
 def test_a_message_sent_again_is_known_by_its_name(
     request: pytest.FixtureRequest, nodes: str, wait_s: float
 ) -> None:
-    """Within the 200 ms that JetStream looks for repeats, and after; one server and three do it in another order."""
+    """A repeated message is recognised within JetStream's 200 ms for duplicates and after them.
+
+    One server and three do so in a different order.
+    """
     server: JetStream = request.getfixturevalue(nodes)
     with LinkThread(server.urls, discard) as thread:
         thread.call(thread.link.up(), 10)
@@ -197,7 +200,7 @@ def test_a_message_sent_again_is_known_by_its_name(
         add(b"three", second, "b.2")
         time.sleep(wait_s)
         if wait_s:
-            with pytest.raises(WriteConflict):  # it was written, but another has gone on from there
+            with pytest.raises(WriteConflict):  # it was written, but another writer has continued from there
                 add(b"two", first, "a.2")
         assert [one.body for one in thread.call(stream.some("log.1.x", 1), 10)] == [b"one", b"two", b"three"]
 
@@ -221,7 +224,7 @@ def test_a_stream_is_forgotten_only_by_who_has_it(jetstream: JetStream) -> None:
         assert (a.last(KEY), frames(a)) == (0, [])
         a.append(KEY, 0, 1, b"anew")
         wait_written(a)
-        b.drop(KEY, 4)  # of the stream as it was
+        b.drop(KEY, 4)  # of the earlier stream
         assert frames(a) == [(0, 1, b"anew")]
 
 
@@ -253,7 +256,7 @@ def test_forgetting_that_was_interrupted_is_finished_by_the_next(jetstream: JetS
 
 
 def test_while_the_bus_is_away_entries_wait_and_no_more_than_may(jetstream: JetStream) -> None:
-    """100 entries of 20 + 100 bytes, of 5000 that may wait: 41 of them do."""
+    """Up to 5000 bytes may be pending: 41 of the 100 entries of 20 + 100 bytes."""
     with Between(jetstream.ports[0]) as line, reached_by(line.url, max_pending_bytes=5000) as (log, thread):
         log.append(KEY, 0, 1, b"x" * 100)
         wait_written(log)
@@ -279,7 +282,7 @@ def test_while_the_bus_is_away_entries_wait_and_no_more_than_may(jetstream: JetS
 def test_nobody_waits_for_what_is_kept_though_its_writer_has_not_noticed(
     jetstream: JetStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Asked between the acknowledgement of the last message and the writer's look for another."""
+    """The test waits between the acknowledgement of the last message and the writer's next check."""
     with jetstream_log(jetstream) as log:
         looked, asked = threading.Event(), threading.Event()
         usual = log._take
@@ -367,7 +370,7 @@ def test_a_log_that_cannot_be_reached_says_so(jetstream: JetStream, monkeypatch:
             log.append(KEY, 0, 1, b"")
         monkeypatch.setattr(
             "outcry.cluster.nats.blocking.PATIENCE_S", 10.0
-        )  # the way back takes what it takes
+        )  # the connection takes a moment to recover
         line.go_on()
         line.cut()
         assert log.last(KEY) == 0
@@ -394,7 +397,7 @@ def test_an_entry_that_the_server_does_not_take_is_refused_at_once(jetstream: Je
 
 
 def test_a_long_log_is_read_in_parts_from_any_entry(jetstream: JetStream) -> None:
-    """3000 messages between those of another stream, read from where three readers stand."""
+    """Read 3000 messages, mixed with those of another stream, from the positions of three readers."""
     with jetstream_log(jetstream) as log:
         for n in range(3000):
             log.append(KEY, 2 * n, 2, b"%d" % n)
@@ -426,7 +429,7 @@ def test_what_was_written_twice_is_read_once_and_what_is_no_log_is_told(jetstrea
 
 
 def test_a_node_that_dies_takes_nothing_along(jetstream_cluster: JetStream) -> None:
-    """Each node is killed and comes back while eight streams are appended to: all that was acknowledged is there."""
+    """Kill and restart each node while eight streams are appended to: no acknowledged entry is lost."""
     keys = [f"0/demo/ES{month}2026" for month in "FGHJKMNQ"]
     done = threading.Event()
     acknowledged = dict.fromkeys(keys, 0)

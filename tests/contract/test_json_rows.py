@@ -13,7 +13,7 @@ ROWS = [
 
 
 def test_rows_are_read_as_they_were_given(place: Place) -> None:
-    """Integers to 63 bits, texts with any punctuation, and NULL."""
+    """Rows with integers to 63 bits, texts with any punctuation, and NULL are read unchanged."""
     query = select(json_rows("given", number=int, text=str, other=str))
     with place.open().reading() as connection:
         assert [tuple(row) for row in connection.execute(query, values_of(ROWS))] == ROWS

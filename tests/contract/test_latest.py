@@ -20,7 +20,7 @@ from outcry.cluster.nats.log_format import subject_of
 
 ES, NQ = "0/demo/ESZ2026", "7/my.feed/NQH2027"
 
-#: Opens the states as another process has them.
+#: Opens the states as in another process.
 Open = Callable[[], Awaitable[JetStreamLatest]]
 
 
@@ -33,7 +33,7 @@ async def linked(server: JetStream) -> AsyncIterator[JetStreamLatest]:
 
 @pytest.fixture(params=["local", "jetstream"])
 def run(request: pytest.FixtureRequest) -> Callable[[Callable[[Open], Awaitable[None]]], None]:
-    """Run a test's work with a way to open the states once more."""
+    """Run a test's work with a function that opens the states again."""
     server = request.getfixturevalue("jetstream") if request.param == "jetstream" else None
 
     def run(work: Callable[[Open], Awaitable[None]]) -> None:
@@ -52,7 +52,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Callable[[Open], Awaitable[
 
 
 async def all_there(states: JetStreamLatest) -> dict[str, Latest]:
-    """What a new watcher is told before it is told that this is all."""
+    """Return the initial states that a new watcher receives."""
     found: dict[str, Latest] = {}
     async with aclosing(states.watch()) as watched:
         async for state in watched:
@@ -92,7 +92,7 @@ def test_what_was_put_is_told_to_others_as_it_was(run) -> None:
 
 
 def test_an_older_state_never_takes_the_place_of_a_newer_one(run) -> None:
-    """In order: taken up at 5, its states 1 and 2; whoever took up at 3 is older whatever it counts to."""
+    """The order is the epoch, then the count: states 1 and 2 of epoch 5 are newer than any state of epoch 3."""
 
     async def work(opened: Open) -> None:
         one, other = await opened(), await opened()
@@ -124,7 +124,7 @@ def test_what_is_shown_no_more_is_told_and_stays_so(run) -> None:
 
 
 def test_of_many_writers_each_stream_has_its_newest_state_and_no_watcher_sees_it_go_back(run) -> None:
-    """Six processes at once put 40 states each of two streams, in orders of their own choice; the newest is (5, 40)."""
+    """Six processes concurrently put 40 states of two streams each, in random order; the newest is (5, 40)."""
 
     async def work(opened: Open) -> None:
         writers, reader, chance = [await opened() for _ in range(6)], await opened(), random.Random(3)
@@ -161,7 +161,7 @@ def test_of_many_writers_each_stream_has_its_newest_state_and_no_watcher_sees_it
 
 
 def test_a_watch_begun_among_changes_is_told_all_there_was_before_it_is_told_that_this_is_all(run) -> None:
-    """A state that is replaced as the watch begins comes with the changes, and not long after."""
+    """A state that is replaced at the start of a watch arrives with the changes, without delay."""
     keys = [f"0/demo/ES{letter}20{year}" for letter in "HMUZ" for year in range(10, 99)]
     stirred = keys[:: len(keys) // 7]
 
@@ -193,7 +193,7 @@ def test_a_watch_begun_among_changes_is_told_all_there_was_before_it_is_told_tha
 
 
 def test_a_watch_is_told_that_this_is_all_when_the_newest_state_is_gone(jetstream: JetStream) -> None:
-    """Kept no longer, say: the number it had is never told, but passed."""
+    """The newest state may have expired: its number is skipped, and the watcher still becomes complete."""
 
     async def main() -> None:
         async with linked(jetstream) as one, Link(jetstream.urls, discard) as link:
@@ -210,7 +210,7 @@ def test_a_watch_is_told_that_this_is_all_when_the_newest_state_is_gone(jetstrea
 
 
 def test_who_reads_slowly_is_told_the_newest_and_holds_up_nobody(run) -> None:
-    """Of 3000 states of one stream put while nobody reads, a few hundred may be on the way; the last one comes."""
+    """Put 3000 states of one stream while nothing is read: a few hundred may be in transit; the last one arrives."""
 
     async def work(opened: Open) -> None:
         one, other = await opened(), await opened()
@@ -225,7 +225,7 @@ def test_who_reads_slowly_is_told_the_newest_and_holds_up_nobody(run) -> None:
 
 
 def test_who_reads_nothing_for_a_while_goes_on(run) -> None:
-    """Longer than the server may be silent: its signs of life are no states."""
+    """A reader pauses for longer than the server's idle limit; heartbeats are not states."""
 
     async def work(opened: Open) -> None:
         one, other = await opened(), await opened()
@@ -241,7 +241,7 @@ def test_who_reads_nothing_for_a_while_goes_on(run) -> None:
 
 
 def test_a_bus_that_is_away_is_said_to_be_and_is_watched_anew(jetstream: JetStream) -> None:
-    """The server dies with what it held in memory; what is put again is there again."""
+    """The server is killed and loses its memory; states that are put again can be read again."""
     server = jetstream
 
     async def main() -> None:
@@ -277,7 +277,7 @@ def test_the_node_that_leads_dies_and_states_stay(jetstream_cluster: JetStream) 
                 await link.up()
                 leader = (await link.api("STREAM.INFO.LATEST"))["cluster"]["leader"]
             servers.kill(int(leader.removeprefix("n")))
-            # one that was put and whose answer was lost is refused the second time
+            # a state whose acknowledgement was lost is refused the second time
             assert await soon(lambda: one.put([Latest(ES, (4, 8), b"b")])) in ({}, {ES: (4, 8)})
             found = await soon(lambda: all_there(other))
             assert found == {ES: Latest(ES, (4, 8), b"b"), NQ: Latest(NQ, (1, 1), b"n")}

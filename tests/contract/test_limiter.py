@@ -17,7 +17,7 @@ Make = Callable[[], Moved]
 
 @pytest.fixture(params=["in one process", "shared", "shared over NATS"])
 def make(request: pytest.FixtureRequest) -> Iterator[Make]:
-    """Makes limiters that nobody has asked yet."""
+    """Create unused limiters."""
     match request.param:
         case "in one process":
             yield alone
@@ -40,7 +40,7 @@ def test_a_burst_at_one_instant(make: Make, limit: int) -> None:
 
 
 def test_the_window_slides_instead_of_starting_anew(make: Make) -> None:
-    """A fixed window would allow 30 at its end and 30 at the next one's start."""
+    """A fixed window would allow 30 at its end and 30 at the start of the next."""
     limiter = make()
     for _ in range(30):
         assert limiter.take("key:1", 30, START + 59_000 * MS).allowed
@@ -53,7 +53,7 @@ def test_a_refused_request_is_not_counted(make: Make) -> None:
     limiter = make()
     for second in range(30):
         assert limiter.take("key:1", 30, START + second * 1000 * MS).allowed
-    for millisecond in range(30_000, 60_000, 100):  # hammering does not put off the next pass
+    for millisecond in range(30_000, 60_000, 100):  # refused requests do not delay the next accepted one
         assert not limiter.take("key:1", 30, START + millisecond * MS).allowed
     assert limiter.take("key:1", 30, START + WINDOW).allowed
 
@@ -82,8 +82,7 @@ def test_subjects_are_counted_apart(make: Make) -> None:
 
 
 def test_a_lowered_limit_holds_at_once(make: Make) -> None:
-    """60 requests one a second under 120; with 30 the next passes when the 30th newest is 60 s old: in 31
-    s."""
+    """After 60 requests, one a second, a limit of 30 accepts the next when the 30th newest is 60 s old: in 31 s."""
     limiter = make()
     for second in range(60):
         limiter.take("key:1", 120, START + second * 1000 * MS)
@@ -106,7 +105,7 @@ def test_reading_counts_nothing(make: Make) -> None:
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_no_window_holds_more_than_the_limit(make: Make, data: st.DataObject) -> None:
-    """Against the definition itself: pass if fewer than `limit` passed in the half-open 60 s ending now."""
+    """Compare with the definition: accept if fewer than `limit` were accepted in the half-open 60 s ending now."""
     limit = data.draw(st.integers(1, 6))
     steps = data.draw(
         st.lists(
@@ -154,11 +153,11 @@ def test_a_flood_of_addresses_is_bounded_and_costs_no_key_its_own_count() -> Non
     assert limiter.subjects <= 101
     assert not limiter.take("ip:192.0.2.1", 30, START + 5000).allowed
     assert limiter.take("key:1", 30, START + 5000).remaining == 29
-    assert limiter.take("ip:10.0.0.1", 30, START + 5000).remaining == 28  # was here before the flood
+    assert limiter.take("ip:10.0.0.1", 30, START + 5000).remaining == 28  # was known before the flood
 
 
 def test_a_steady_client_leaves_no_more_than_its_window_in_memory() -> None:
-    """Five windows at the full rate: each request passes as one leaves, and nothing is forgotten early."""
+    """Five windows at the full rate: each request is accepted as one expires, and none is discarded early."""
     limiter = alone()
     step = WINDOW // 120
     for number in range(600):
@@ -172,7 +171,7 @@ def test_a_steady_client_leaves_no_more_than_its_window_in_memory() -> None:
 def test_who_passed_lately_is_known_with_how_long_ago(make: Make) -> None:
     limiter = make()
     limiter.take("key:1", 1, START)
-    limiter.take("key:1", 1, START)  # refused: no trace
+    limiter.take("key:1", 1, START)  # refused: nothing is stored
     limiter.take("ip:192.0.2.1", 5, START)
     limiter.take("key:2", 5, START + MS)
     limiter.take("key:2", 5, START + 2 * MS)
@@ -182,7 +181,7 @@ def test_who_passed_lately_is_known_with_how_long_ago(make: Make) -> None:
 
 
 def test_whoever_asks_every_half_minute_who_passed_misses_nobody(make: Make) -> None:
-    """Also while subjects come and go and logs are dropped."""
+    """A reader that polls every half minute sees all subjects, also while they change and logs are dropped."""
     limiter, recent, passed = make(), set[str](), set[str]()
     for second in range(600):
         name = f"key:{second // 7}"

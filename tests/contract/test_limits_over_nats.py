@@ -22,7 +22,7 @@ KEY, LIMIT = "key:1", 120
 
 
 def tell(*_: object, **__: object) -> None:
-    """Nobody looks."""
+    """Ignore all reports."""
 
 
 @asynccontextmanager
@@ -78,7 +78,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 @patience()
 def test_an_owner_ends_and_another_begins_within_one_window(jetstream: JetStream) -> None:
-    """Unevenly used; between the two 90 requests come to each replica."""
+    """Between two owners each replica receives 90 requests, after uneven use."""
 
     async def main() -> None:
         async with AsyncExitStack() as stack:
@@ -89,7 +89,7 @@ def test_an_owner_ends_and_another_begins_within_one_window(jetstream: JetStream
                 assert await passed(limiters[0], 50) == 50
                 assert await passed(limiters[1], 10) == 10
             between = sum(await asyncio.gather(*(passed(limiter, 90) for limiter in limiters)))
-            assert 30 <= between <= 60  # 57 at least where they hear each other in time, else a share of each
+            assert 30 <= between <= 60  # at least 57 if they connect in time, otherwise a share of each
             async with owner(jetstream):
                 await well(limiters)
                 after = sum(await asyncio.gather(*(passed(limiter, 90) for limiter in limiters)))

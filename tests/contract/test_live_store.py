@@ -28,7 +28,7 @@ ALERT = AlertRow(
 
 @dataclass
 class Both:
-    """A store of streams and the store of sessions it shares its place with."""
+    """A store of streams, and the store of sessions in the same database."""
 
     live: LiveStore
     sessions: SqlStore
@@ -70,7 +70,7 @@ def test_when_an_alert_was_recorded_is_kept_of_the_first_time_only(store: LiveSt
 
 
 def test_what_was_recorded_is_not_recorded_again(store: LiveStore) -> None:
-    """A replay brings the old alert and a new one: only the new is returned, and the old is as it was."""
+    """A replay repeats the old alert and adds a new one: only the new one is returned, the old one is unchanged."""
     (old,) = store.record_alerts([ALERT], {ES: 7})
     changed = replace(ALERT, price_e9=5)
     new = replace(ALERT, key="ES:ib-break-down:1", type=AlertType.IB_BREAK_DOWN)
@@ -180,7 +180,7 @@ def test_nothing_here_moves_the_revision(both: Both) -> None:
 
 
 def test_a_forgotten_source_takes_its_streams_along_and_no_number_is_used_again(both: Both) -> None:
-    """Feeds whose names contain one another, or `%` and `_`, are told apart."""
+    """Feeds whose names contain one another, or `%` and `_`, are distinguished."""
     other = replace(ALERT, feed="demo_2")
     rows = both.live.record_alerts([other, replace(ALERT, owner=3), ALERT], {ES: 5, "3/demo/ESH2026": 5})
     keep = ("0/demo_2/ESH2026", "0/d_mo/ESH2026", "0/replay/demo")

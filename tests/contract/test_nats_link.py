@@ -17,14 +17,14 @@ STREAM = {"name": "X", "subjects": ["x.>"], "storage": "memory"}
 
 
 class Reports(list[str]):
-    """What the operator was told, as one line each."""
+    """Reports to the operator, one line each."""
 
     def __call__(self, event: str, **details: object) -> None:
         self.append(f"{event} {details}")
 
 
 async def became(so: Callable[[], Any]) -> float:
-    """Wait until something is so; return how long that took."""
+    """Wait until a condition is met; return how long this took."""
     begun_s = time.monotonic()
     async with asyncio.timeout(60):
         while not so():
@@ -42,7 +42,7 @@ def test_a_process_starts_before_the_bus_and_its_operator_is_told_once_each_way(
             with pytest.raises(BusDown):
                 await link.request("x")
             await became(lambda: reports)
-            await asyncio.sleep(0.6)  # it is tried again, and not told again
+            await asyncio.sleep(0.6)  # it is retried, but not reported again
             assert [line.split(" {")[0] for line in reports] == ["nats_disconnected"]
             server.start(0)
             await became(lambda: link.connected)
@@ -154,7 +154,7 @@ def test_three_servers_keep_it_three_times(jetstream_cluster: JetStream) -> None
                     try:
                         await link.ensure_stream(STREAM)
                         break
-                    except BusDown:  # they have just begun
+                    except BusDown:  # they have just started
                         await asyncio.sleep(0.1)
             assert (await link.api("STREAM.INFO.X"))["config"]["num_replicas"] == 3
         reports = Reports()

@@ -126,7 +126,7 @@ def test_no_more_lanes_are_claimed_than_asked_for_those_first_that_waited_longes
 
 
 def test_lanes_looked_at_in_vain_take_no_places(harness: Harness) -> None:
-    """Ordered ones whose oldest message is to be tried again later, and others behind them."""
+    """Ordered queues whose oldest message is retried later do not block the others."""
     for _ in range(3):
         harness.subscribe(ordered=True, symbols=("ES",))
     harness.fire()
@@ -188,7 +188,7 @@ def test_nothing_overtakes_a_message_where_order_counts(harness: Harness) -> Non
 
 
 def test_where_order_counts_a_message_is_not_gathered_across_one_that_waits(harness: Harness) -> None:
-    """Held alerts, sent on request, are older than a message that is tried again; new ones are younger."""
+    """Held alerts, sent on request, are older than a retried message; new alerts are younger."""
     number = harness.subscribe(ordered=True, phase=SubscriptionPhase.DISABLED)
     held = harness.fire()
     harness.change(number, phase=SubscriptionPhase.ACTIVE)
@@ -319,7 +319,7 @@ def test_workers_at_once_claim_every_lane_once(harness: Harness, place: Place) -
     assert (set(claimed), len(claimed)) == (lanes, 60)
 
 
-# -- what became of it
+# -- results of a message
 
 
 def test_what_became_of_a_parcel_is_kept(harness: Harness) -> None:
@@ -354,7 +354,7 @@ def test_entries_put_back_are_gathered_anew_when_their_time_comes(harness: Harne
     message = harness.claim_one()
     critical, rest = message.entries[:1], message.entries[1:]
     harness.outbox.return_entries(message, rest, BEGIN_NS + 3600 * S)
-    assert list(harness.claim()) == []  # the queue is held for what is sent
+    assert list(harness.claim()) == []  # the queue is reserved for the message in transit
     harness.finish(replace(message, entries=critical))
     assert harness.outbox.backlog(1, number) == Backlog(1, 0, 0)
     harness.now_ns += 3600 * S - 1
@@ -548,7 +548,7 @@ def test_all_that_failed_since_then_is_sent_again(harness: Harness) -> None:
 
 
 def test_what_fired_without_it_is_sent_on_request(harness: Harness) -> None:
-    """Before it was made, and while it was paused; of its symbols and severity, once."""
+    """Alerts from before the creation or during the pause are sent once, filtered by symbols and severity."""
     early = harness.fire()
     harness.now_ns += S
     old = harness.fire(2)
@@ -622,7 +622,7 @@ def test_what_is_asked_for_waits_as_its_subscription_does(
     assert harness.outbox.backlog(2, number) == Backlog(0, 0, 0)
 
 
-# -- forgetting
+# -- deleting old entries
 
 
 def test_what_is_old_and_waits_for_nothing_is_forgotten_but_numbers_go_on(harness: Harness) -> None:
@@ -637,7 +637,7 @@ def test_what_is_old_and_waits_for_nothing_is_forgotten_but_numbers_go_on(harnes
     harness.finish(waits, EntryPhase.WAITING, wait_ns=90 * DAY)
     harness.outbox.forget_old(harness.now_ns)
     assert [row.message_id for row in harness.attempts(number)] == [waits.message_id]
-    # of ES the third is newest, of NQ the first: that one stays
+    # of ES the third is newest, of NQ the first: that one remains
     assert harness.outbox.resend_one(1, number, old.message_id, harness.now_ns) == 1
     assert harness.outbox.backlog(1, number).waiting == 2
     harness.fire(symbol="NQ")

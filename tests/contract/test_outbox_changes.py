@@ -31,7 +31,7 @@ def harness(place: Place) -> Harness:
 
 
 def column(database: Database, name: str) -> Sequence[Any]:
-    """One column of all entries, oldest first."""
+    """Return one column of all entries, oldest first."""
     outbox = schema.outbox.c
     with database.reading() as connection:
         return list(connection.execute(select(outbox[name]).order_by(outbox.id)).scalars())
@@ -138,7 +138,7 @@ def test_what_was_forgotten_as_delivered_is_not_missing(harness: Harness) -> Non
     assert harness.outbox.resend_missing(SEES_LIVE, number, since_ns, harness.now_ns) == 0
 
 
-# -- another address, other wishes
+# -- changed URL and filter
 
 
 def test_with_another_address_the_lane_begins_anew_and_what_waits_is_due(harness: Harness) -> None:
@@ -238,7 +238,7 @@ def test_other_wishes_hurry_no_mail_that_is_tried_again(harness: Harness) -> Non
     assert list(harness.claim()) == []
 
 
-# -- forgetting
+# -- deleting old entries
 
 
 def forget_stream(harness: Harness) -> None:
@@ -262,7 +262,7 @@ def test_alerts_that_are_forgotten_are_sent_to_nobody_and_numbers_go_on(
         harness.now_ns += 2 * S
     harness.fire()
     forget(harness)
-    # five for each of the two; the second held all of its
+    # five for each of the two; the second used all of its slots
     assert column(harness.database, "alert_seq") == [None] * 10
     mine = [phase for phase in column(harness.database, "phase") if phase != "dead"]
     assert sorted(mine) == ["delivered", "missed"]

@@ -27,14 +27,14 @@ from outcry.cluster.nats.presence import NatsPresence
 from outcry.live.partitions import PARTITIONS, Partitions
 
 ALL = frozenset(range(PARTITIONS))
-#: So long may two seem to have the same: a clock read by two.
+#: Apparent overlap (s) of two owners that may result from reading the clock twice.
 SEEN_LATE_NS = 200_000_000
-#: So long after it goes on a child has looked at what it believes, also on a busy machine.
+#: Time (s) after which a resumed child has checked its ownership, also on a busy machine.
 NOTICED_NS = 2_000_000_000
 
 
 class Member:
-    """One that takes part, in this process."""
+    """Participant in this process."""
 
     def __init__(self, partitions: Partitions) -> None:
         self.partitions = partitions
@@ -75,7 +75,7 @@ class Member:
 
 @asynccontextmanager
 async def member(server: JetStream) -> AsyncIterator[Member]:
-    """One of several; not yet taking part."""
+    """Create a participant that has not joined yet."""
     reports: list[tuple[str, dict[str, object]]] = []
 
     def tell(event: str, **details: object) -> None:
@@ -131,7 +131,7 @@ def test_several_have_every_partition_once_and_spread_as_they_come_and_go(jetstr
 
 
 def test_who_hands_over_is_waited_for_however_long_it_takes(jetstream: JetStream) -> None:
-    """`lost` takes longer than a pin lasts without being renewed."""
+    """The new owner waits for `lost`, although it takes longer than an unrenewed lease."""
 
     async def main() -> None:
         ended_s: dict[int, float] = {}
@@ -218,7 +218,7 @@ async def _nothing(_: int) -> None:
 
 
 class Child:
-    """One that takes part in a process of its own."""
+    """Participant in a separate process."""
 
     def __init__(self, server: JetStream, path: Path) -> None:
         self._path = path
@@ -226,7 +226,7 @@ class Child:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.contract.partition_worker", server.urls, path]
         )
-        #: When it stood still, and when it ended.
+        #: When it was stopped, and when it ended.
         self.stood: list[tuple[int, int]] = []
         self.ended_ns: int | None = None
 
@@ -236,7 +236,7 @@ class Child:
 
     @property
     def beliefs(self) -> list[tuple[int, int, frozenset[int]]]:
-        """When, ns, it was last seen to believe something else, and from when on it believed that it has what."""
+        """Return when (ns) each change of its ownership was seen, from when it applied, and the owned partitions."""
         lines = [
             line.split() for line in self._path.read_text().splitlines(keepends=True) if line[-1] == "\n"
         ]
@@ -256,7 +256,7 @@ class Child:
         self.process.wait(60)
 
     def had(self) -> Iterator[tuple[int, int, int]]:
-        """Which partition it believed to have from when to when, but for what it could not know, standing still."""
+        """Return the span in which it believed to own each partition, without those in which it was stopped."""
         end_ns = self.ended_ns or time.monotonic_ns()
         beliefs = [*self.beliefs, (end_ns, end_ns, frozenset[int]())]
         for (_, begin_ns, owned), (still_ns, other_ns, _) in pairwise(beliefs):
@@ -269,7 +269,7 @@ class Child:
 
 
 def never_two(children: list[Child]) -> None:
-    """Assert that no two believed to have the same partition at once."""
+    """Assert that no two processes believed to own the same partition at once."""
     of = [list(child.had()) for child in children]
     for ones, others in combinations(of, 2):
         theirs: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -292,7 +292,7 @@ def shared_out(children: list[Child]) -> bool:
 
 @pytest.fixture
 def children() -> Iterator[list[Child]]:
-    """Those that are started; what is left of them is ended."""
+    """Collect the started processes; end the remaining ones."""
     started: list[Child] = []
     yield started
     for child in started:

@@ -35,7 +35,7 @@ def place(places: Places, tmp_path: Path) -> Iterator[Place]:
 
 
 def all_at_once(works: Sequence[Callable[[], object]], patience_s: float = 90.0) -> None:
-    """Run each in a thread of its own, as a process would; raise what any of them raises."""
+    """Run each in a separate thread, as processes would; raise the first error."""
     gate, faults = threading.Barrier(len(works)), list[BaseException]()
 
     def run(work: Callable[[], object]) -> None:
@@ -55,7 +55,7 @@ def all_at_once(works: Sequence[Callable[[], object]], patience_s: float = 90.0)
         raise faults[0]
 
 
-# -- a database as an operator may have made it
+# -- a database created by an operator
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
@@ -73,11 +73,11 @@ def test_a_database_that_cannot_hold_every_text_is_refused_by_name_and_left_empt
         postgres.drop(name)
 
 
-# -- at the same time
+# -- concurrency
 
 
 def test_whoever_reads_alerts_by_number_misses_none_however_many_record(place: Place) -> None:
-    """Four processes record 60 alerts each; a fifth reads after the last it saw, as every process that answers does."""
+    """Four processes record 60 alerts each; a fifth reads those after the last number it saw and misses none."""
     harness = Harness(place.open())
     over, read = threading.Event(), list[AlertRow]()
 
@@ -97,7 +97,7 @@ def test_whoever_reads_alerts_by_number_misses_none_however_many_record(place: P
         live = LiveStore(place.open(), OutboxEntries())
         ended = False
         while not ended:
-            ended = over.is_set()  # before the last look
+            ended = over.is_set()  # before the last read
             read.extend(live.alerts([0], after_seq=read[-1].seq if read else 0))
 
     all_at_once([records, reads])
@@ -106,7 +106,7 @@ def test_whoever_reads_alerts_by_number_misses_none_however_many_record(place: P
 
 
 def test_workers_of_several_processes_deliver_each_message_once_and_never_two_of_a_lane(place: Place) -> None:
-    """While alerts are recorded, some of them asked for again, and subscriptions changed and removed."""
+    """Meanwhile alerts are recorded, some are sent again, and subscriptions are changed and removed."""
     harness = Harness(place.open())
     lanes = [harness.subscribe() for _ in range(40)]
     changing, removed = lanes[:4], lanes[4:8]
@@ -136,7 +136,7 @@ def test_workers_of_several_processes_deliver_each_message_once_and_never_two_of
         outbox, now_ns = SqlOutbox(place.open()), BEGIN_NS
         while True:
             ended = over.is_set()
-            # Past the second for which alerts are gathered. Leases are longer than all this takes.
+            # After the second in which alerts are collected. Leases are longer than the whole test.
             now_ns += 2 * S
             messages = outbox.claim(worker, now_ns, 1000 * LEASE_NS, 5, 5)
             numbers = {message.subscription.id for message in messages}
@@ -163,7 +163,7 @@ def test_workers_of_several_processes_deliver_each_message_once_and_never_two_of
 
 
 def test_no_two_wait_for_each_other_whatever_is_done_to_the_same_lanes(place: Place) -> None:
-    """Each holds things in the same order, so the database has never to end one of two that wait for each other."""
+    """All transactions lock rows in the same order, so the database never ends one because of a deadlock."""
     harness = Harness(place.open())
     numbers = [harness.subscribe() for _ in range(12)]
     harness.fire(2)
@@ -235,12 +235,12 @@ def test_what_is_asked_for_twice_at_once_is_entered_once_and_numbered_without_a_
     assert sorted(numbers) == list(range(1, 61))
 
 
-# -- while it does not answer
+# -- while it does not respond
 
 
 @contextmanager
 def silent(server: Postgres) -> Iterator[None]:
-    """Have it stand still, with every connection open."""
+    """Stop the server while every connection is open."""
     server.pause()
     try:
         yield
@@ -257,7 +257,7 @@ def refused(work: Callable[[], object]) -> None:
 def test_after_it_was_started_again_the_next_call_works(place: Place, postgres: Postgres) -> None:
     database = place.open()
     store = SqlStore(database)
-    # several connections lie in the pool
+    # the pool has several connections
     all_at_once([store.revision] * 5)
     for how in (Signals.SIGINT, Signals.SIGQUIT):
         postgres.restart(how)
@@ -298,7 +298,7 @@ def test_calls_to_a_suspended_server_end_as_busy(place: Place, postgres: Postgre
     store, elsewhere = SqlStore(place.open()), SqlStore(place.open())
     all_at_once([store.revision] * 5)
     with silent(postgres):
-        # from the pool; newly connected; and forty at once, more than the pool has places
+        # from the pool; newly connected; and forty at once, more than the size of the pool
         refused(store.revision)
         refused(elsewhere.revision)
         all_at_once([partial(refused, store.revision)] * 40)
@@ -319,7 +319,7 @@ def test_a_process_that_stands_still_in_a_transaction_holds_up_the_others_for_se
     engine = open_engine(place.url)
     with engine.connect() as paused:
         paused.execute(text("UPDATE revision SET n = n + 1"))
-        # its row is held; the server ends what asks nothing for five seconds
+        # its row is locked; the server ends transactions that are idle for five seconds
         end_s = time.monotonic() + 30
         made = None
         while made is None and time.monotonic() < end_s:

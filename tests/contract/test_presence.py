@@ -18,7 +18,7 @@ from outcry.cluster.nats.presence import NatsPresence
 
 @asynccontextmanager
 async def process(server: JetStream) -> AsyncIterator[NatsPresence]:
-    """The presence of one process, which does not say yet that it is here."""
+    """Create the presence of one process, which does not announce itself yet."""
     async with Link(server.urls, discard) as link:
         await within(link.up(), 60)
         yield NatsPresence(link)
@@ -79,7 +79,7 @@ def test_with_the_bus_away_all_is_as_last_known_and_nobody_is_missed_as_it_comes
             seen: set[tuple[str, ...]] = set()
             watching = asyncio.create_task(_watch(one, two, seen))
             await until(lambda: not one.connected and not two.connected, "both know that the bus is away")
-            async with one.here(["api"]):  # begun while it is away
+            async with one.here(["api"]):  # started while the bus is unavailable
                 jetstream.start(0)
                 await until(lambda: two.members("api") == [one.name], "what changed meanwhile is known")
                 end_s = time.monotonic() + 4

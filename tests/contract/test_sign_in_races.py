@@ -28,7 +28,7 @@ THERE = Origin("198.51.100.7", "the other browser")
 
 
 class Interleaved:
-    """A store on which another process acts right before the next write of a session."""
+    """Store on which another process acts right before the next write of a session."""
 
     def __init__(self, store: SqlIdentityStore) -> None:
         self._store = store
@@ -49,7 +49,7 @@ class Interleaved:
 
 
 class Provider:
-    """An OpenID provider that always names the member."""
+    """OpenID provider that always returns the member."""
 
     name = "Example"
 
@@ -64,7 +64,7 @@ class Provider:
 
 @dataclass
 class Race:
-    """Two processes on one database; `here` somebody is signing in, `there` the credentials change."""
+    """Two processes on one database: `here` a sign-in is in progress, `there` the credentials change."""
 
     here: IdentityHarness
     there: IdentityHarness
@@ -74,12 +74,12 @@ class Race:
     device: Authenticator
 
     def change(self) -> None:
-        """Choose a new password, in the browser that is signed in there."""
+        """Change the password in the browser that is signed in there."""
         user = self.there.user(self.member)
         self.there.identity.change_password(user, self.there.session(self.keeper), NEW_PASSWORD, THERE)
 
     def reset(self) -> None:
-        """Choose one by the operator's link; what the reset itself signs in is signed out again."""
+        """Set a password with the operator's link; the session that this creates is signed out again."""
         link = self.there.identity.reset_link(None, self.member.id, THERE)
         came = self.there.identity.reset(link.partition("?token=")[2], NEW_PASSWORD, THERE)
         if isinstance(came, SignedIn):
@@ -93,7 +93,7 @@ class Race:
         self.there.identity.change_user(None, self.member.id, THERE, disabled=False)
 
     def sessions(self) -> set[str]:
-        """From which browsers the member is signed in."""
+        """Return the browsers in which the member is signed in."""
         return {row.agent for row in self.store.sessions() if row.user_id == self.member.id}
 
 
@@ -111,7 +111,7 @@ def race(place: Place) -> Race:
     return Race(here, there, store, keeper.user, keeper, device)
 
 
-# -- the ways in
+# -- ways to sign in
 
 
 def by_password(race: Race) -> object:
@@ -119,7 +119,7 @@ def by_password(race: Race) -> object:
 
 
 def by_worn_password(race: Race) -> object:
-    """Its hash is of another cost than today's, so the sign-in stores a new hash of it."""
+    """Sign in with a hash of another cost than today's, so that the sign-in stores a new hash."""
     race.here.identity._passwords._hasher = PasswordHasher(time_cost=2, memory_cost=64, parallelism=1)
     return race.here.identity.sign_in(MEMBER, PASSWORD, HERE)
 
@@ -147,7 +147,7 @@ def by_reset(race: Race) -> object:
 
 
 def by_code(race: Race) -> object:
-    """Turn a second factor on, then sign in with it."""
+    """Enable a second factor, then sign in with it."""
     identity, clock = race.here.identity, race.here.clock
     secret, _ = identity.begin_totp(race.member)
     identity.finish_totp(race.member, secret, TOTP(secret).at(clock.at_ns // 10**9), HERE)
@@ -168,7 +168,7 @@ def test_a_sign_in_in_progress_ends_when_the_credentials_change(
     race.store.before_session = lambda: change(race)
     with pytest.raises(Refused) as refused:
         way(race)
-    assert race.store.before_session is None  # the change took place
+    assert race.store.before_session is None  # the credentials changed
     assert HERE.agent not in race.sessions()
     assert refused.value.reason is (Reason.DISABLED if change is Race.disable else Reason.CHANGED)
     assert "sign_in_failed" in race.here.events(race.member)
@@ -176,7 +176,7 @@ def test_a_sign_in_in_progress_ends_when_the_credentials_change(
 
 @pytest.mark.parametrize("way", WAYS)
 def test_undisturbed_each_way_signs_in(race: Race, way: Callable[[Race], object]) -> None:
-    """Otherwise the test above could be satisfied by a way that is always refused."""
+    """Each way signs in without a change; otherwise a way that always fails would pass the test above."""
     way(race)
     assert HERE.agent in race.sessions()
 
@@ -201,7 +201,7 @@ def test_an_invited_newcomer_who_is_disabled_meanwhile_does_not_come_in(race: Ra
 def test_a_new_password_is_not_overwritten_by_a_new_hash_of_the_old_one(
     race: Race, change: Callable[[Race], None]
 ) -> None:
-    """The sign-in has checked the old password and hashes it anew while the password changes."""
+    """The sign-in has checked the old password and rehashes it while the password changes."""
     hasher = PasswordHasher(time_cost=2, memory_cost=64, parallelism=1)
     stored = list[str | None]()
 
@@ -227,7 +227,7 @@ def test_a_new_password_is_not_overwritten_by_a_new_hash_of_the_old_one(
 
 @pytest.mark.parametrize("change", [Race.change, Race.reset, Race.disable])
 def test_the_old_password_confirms_nobody_once_it_changed(race: Race, change: Callable[[Race], None]) -> None:
-    """The browser whose password changes stays signed in: proof of the old one must not give it a new token."""
+    """The browser that changes the password stays signed in; the old password must not confirm its session again."""
     session = race.there.session(race.keeper)
     race.here.browser_sessions.refresh(race.here.clock.at_ns, force=True)
     race.store.before_session = lambda: change(race)
@@ -249,7 +249,7 @@ def test_a_removed_passkey_cannot_sign_in(race: Race) -> None:
 
 
 def test_of_two_browsers_that_change_the_password_at_once_the_later_one_does_not(race: Race) -> None:
-    """A thief in a confirmed session is signed out by the owner's change: the thief's own, begun before, is refused."""
+    """A password change of an attacker's confirmed session is refused after the owner's change has signed it out."""
     thief = race.here.identity.sign_in(MEMBER, PASSWORD, HERE)
     assert isinstance(thief, SignedIn)
     session = race.here.session(thief)

@@ -30,7 +30,7 @@ Opened = Callable[[], AbstractContextManager[Snapshots]]
 
 @pytest.fixture(params=[*KINDS, "jetstream"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
-    """Opens the snapshots as one process has them, and again as another does."""
+    """Opens the snapshots as one process, and again as another."""
     if request.param == "jetstream":
         server: JetStream = request.getfixturevalue("jetstream")
         yield lambda: on_jetstream(server)
@@ -63,7 +63,7 @@ def test_one_process_does_not_replace_what_another_has_kept_since(opened: Opened
     with opened() as a, opened() as b:
         a.save_snapshots([(ES, 5, b"a5")])
         b.save_snapshots([(ES, 9, b"b9")])
-        a.save_snapshots([(ES, 8, b"a8")])  # it does not know of the other's yet
+        a.save_snapshots([(ES, 8, b"a8")])  # it has not seen the other's snapshot yet
         assert a.snapshot(ES) == b.snapshot(ES) == (9, b"b9")
         a.save_snapshots([(ES, 11, b"a11")])
         b.save_snapshots([(ES, 10, b"b10")])
@@ -85,7 +85,7 @@ def test_a_forgotten_snapshot_is_gone_and_another_may_be_older(opened: Opened) -
 
 
 def test_a_large_snapshot_is_kept_whole(store: Snapshots) -> None:
-    """Two million bytes of which no two stretches are alike."""
+    """Store two million bytes without repetition."""
     buffer = b"".join((n * n).to_bytes(8, "little") for n in range(250_000))
     store.save_snapshots([(ES, 1, buffer)])
     assert store.snapshot(ES) == (1, buffer)

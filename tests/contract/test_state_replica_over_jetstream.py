@@ -25,7 +25,7 @@ from outcry.live.registry import Registry
 
 @asynccontextmanager
 async def engine(server: JetStream, harness: EngineHarness, name: str) -> AsyncIterator[None]:
-    """The way out of an engine's process; it ends without a word."""
+    """Publisher of an engine's process; it ends without a message."""
     async with Link(server.urls, discard) as link:
         await within(link.up(), 60)
         latest, calls = JetStreamLatest(link), NatsCalls(link, discard)
@@ -39,7 +39,7 @@ async def engine(server: JetStream, harness: EngineHarness, name: str) -> AsyncI
 
 @asynccontextmanager
 async def answering(server: JetStream) -> AsyncIterator[Registry]:
-    """The registry of a process that answers."""
+    """Create the registry of an answering process."""
     registry = Registry()
     async with Link(server.urls, discard) as link:
         calls = NatsCalls(link, discard)

@@ -185,7 +185,7 @@ def test_a_key_has_a_name_and_an_end_and_a_use_of_it_is_no_change(store: SqlStor
 def test_a_user_has_so_many_live_keys_and_no_more_however_many_ask_at_once(
     store: SqlStore, place: Place
 ) -> None:
-    """Revoked ones, those whose time is over and other people's do not count."""
+    """Revoked and expired keys, and those of other users, do not count."""
     ann, bob = store.ensure_user("a@example.com", 1), store.ensure_user("b@example.com", 1)
     store.add_key(bob, "free", "outcry_b", b"b", 2)
     ended = store.add_key(ann, "free", "outcry_r", b"r", 2)
@@ -236,8 +236,10 @@ def test_a_key_is_replaced_with_what_was_granted_to_it(store: SqlStore, place: P
 def test_keys_are_asked_for_by_the_revision_since_which_what_they_may_do_changed(
     store: SqlStore, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """New, replaced and revoked ones, and those of a user whose tier or standing changed; not one that was used or
-    named. Asked for two at a time."""
+    """New, replaced and revoked keys are returned, and those of a user whose tier or status changed.
+
+    Keys that were only used or renamed are not. The test reads two at a time.
+    """
     monkeypatch.setattr("outcry.access.key_store._AT_ONCE", 2)
     people = SqlIdentityStore(place.open())
     ann, bob = store.ensure_user("a@example.com", 1), store.ensure_user("b@example.com", 1)
@@ -277,7 +279,7 @@ def test_a_key_is_revoked_by_its_user_alone(store: SqlStore) -> None:
 
 
 def test_a_forgotten_source_leaves_what_others_brought(store: SqlStore) -> None:
-    """Recordings and sessions of `demo` go, whoever owns them; those of `lean` stay, of the same contract and day."""
+    """Recordings and sessions of `demo` are deleted for every owner; those of `lean` for the same day remain."""
     mine = replace(RECORDING, owner=3, source="demo", path="user-3/ES/c.dbn.zst")
     theirs = replace(RECORDING, source="demo", path="operator/ES/b.dbn.zst")
     invented = replace(SESSION, source="demo", kind=SessionKind.ETH)
@@ -380,7 +382,7 @@ def test_a_database_created_at_once_is_what_the_migrations_make(empty_place: Pla
 
 
 def whole_schema(engine: Engine) -> dict[str, dict[str, Any]]:
-    """Return what a database says about each of its tables, in no order, and their rows."""
+    """Return the definition of each table of a database, in no order, and the rows."""
     found, tables = inspect(engine), MetaData()
     tables.reflect(engine)
 
@@ -503,7 +505,7 @@ def test_of_processes_that_start_at_once_one_migrates(empty_place: Place) -> Non
 
 
 def test_a_process_goes_on_with_a_schema_that_was_added_to(store: SqlStore, place: Place) -> None:
-    """As in a rolling upgrade: what it was started with is there still."""
+    """In a rolling upgrade a running process continues after columns and tables were added."""
     with place.engine().begin() as connection:
         connection.execute(text("ALTER TABLE users ADD COLUMN colour TEXT NOT NULL DEFAULT ''"))
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))

@@ -33,8 +33,10 @@ ATTEMPT = AttemptRow(
 
 @dataclass
 class Stores:
-    """A store of subscriptions as two processes have it open, how attempts come into it, and the number that moves
-    with it."""
+    """A store of subscriptions as opened by two processes.
+
+    It includes how attempts are recorded, and the revision that changes with them.
+    """
 
     store: SqlSubscriptionStore
     elsewhere: SqlSubscriptionStore
@@ -133,7 +135,7 @@ def test_a_change_that_is_given_up_leaves_all_as_it_was(store: SqlSubscriptionSt
 
 
 def test_of_changes_at_once_each_is_made_of_what_the_one_before_left(stores: Stores) -> None:
-    """One process gives new secrets, as a rotation does, while another edits."""
+    """One process rotates secrets while another edits the subscription: each change builds on the one before."""
     number, rounds = added(stores.store, HTTPS), 25
     gate, old = threading.Barrier(2), list[bytes | None]()
 

@@ -24,7 +24,7 @@ DAY = Day("2026-01-05", 1)
 
 @pytest.fixture(params=["files", "background", "jetstream"])
 def opened(request: pytest.FixtureRequest) -> Opened:
-    """Opens a log, and again what it left."""
+    """Opens a log, and reopens its data."""
     if request.param == "files":
         return files
     if request.param == "background":
@@ -44,7 +44,7 @@ def test_what_was_appended_is_read_back_and_survives_the_log(opened: Opened, tmp
         assert (list(log.keys()), log.last(KEY), frames(log)) == ([], 0, [])
         for first, count, blob in wanted:
             log.append(KEY, first, count, blob)
-            log.check_ownership(KEY)  # kept by then, or on its way
+            log.check_ownership(KEY)  # persisted by then, or in transit
         assert (log.last(KEY), frames(log)) == (2**32 + 4, wanted)
         log.check_ownership(KEY)
     with opened(tmp_path) as log:
@@ -61,7 +61,7 @@ def test_reading_begins_with_the_frame_that_holds_the_entry(opened: Opened, tmp_
 
 
 def trades(first: int, count: int) -> bytes:
-    """Trades whose price is their position."""
+    """Create trades whose price is their position."""
     rows = np.zeros(count, LIVE_TRADE)
     rows["price"] = range(first, first + count)
     return rows.tobytes()
@@ -94,7 +94,7 @@ def test_trades_are_read_from_any_position_to_any_other_however_they_were_combin
 
 
 def test_a_frame_has_trades_of_one_session_one_date_and_one_file(opened: Opened, tmp_path: Path) -> None:
-    """Frames may begin anywhere, but begin after another entry, a new session or date, and a cut."""
+    """A frame may start anywhere, but a new one starts after another entry, a new session or date, and a cut."""
     with opened(tmp_path) as log:
         log.append_trades(KEY, 0, DAY, 1, trades(0, 1), continues=True)
         log.append_trades(KEY, 1, DAY, 1, trades(1, 1), continues=False)
@@ -181,7 +181,7 @@ def test_what_was_cut_off_can_be_dropped_and_the_position_stays(opened: Opened, 
         log.cut(KEY)
         log.drop(KEY, 4)
         newest = frames(log)
-        assert newest in ([], [(3, 1, b"3")])  # "as far as whole files go": a log may keep the newest entry
+        assert newest in ([], [(3, 1, b"3")])  # logs drop whole files, so a log may retain the newest entry
         assert log.last(KEY) == 4
     with opened(tmp_path) as log:
         assert list(log.keys()) == [KEY]
@@ -200,7 +200,7 @@ def test_a_forgotten_stream_begins_anew(opened: Opened, tmp_path: Path) -> None:
         reader = log.read(KEY, 0)
         next(reader)
         log.forget(KEY)
-        list(reader)  # ends, sooner or later
+        list(reader)  # ends eventually
         assert (log.last(KEY), frames(log), list(log.keys())) == (0, [], [OTHER])
         log.sync()
         log.append(KEY, 0, 2, b"anew")
@@ -228,7 +228,7 @@ def test_a_reader_sees_what_was_there_when_it_asked(opened: Opened, tmp_path: Pa
 def test_any_use_leaves_what_a_list_would_hold(
     opened: Opened, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    """Against a list of frames. Dropped are whole files only, so what is gone is bounded by the model, not equal."""
+    """Compare with a list of frames. Only whole files are dropped, so the model bounds the dropped frames."""
     written: list[tuple[int, int, bytes]] = []
     last = dropped = 0
     folder = tmp_path_factory.mktemp("log")

@@ -1,4 +1,4 @@
-"""The trade logs of the contract suite, and how it opens them."""
+"""Trade logs of the contract suite, and functions that open them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ def background(folder: Path) -> Iterator[BackgroundLog]:
 
 @contextmanager
 def jetstream_log(server: JetStream) -> Iterator[JetStreamLog]:
-    """A log as a process of its own has it."""
+    """Return the log of a process with its own connection."""
     with LinkThread(server.urls, discard) as thread:
         log = JetStreamLog(thread, discard)
         yield log
