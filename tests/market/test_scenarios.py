@@ -545,7 +545,7 @@ def test_each_phase_has_its_status() -> None:
 
 
 def test_the_band_ends_where_a_condition_begins_to_hold() -> None:
-    """Opened in value at 100: a trade above 110 or below 90 may begin an acceptance; all else is void or unknown."""
+    """Opened in value at 100: only a trade above 110 or below 90 can begin an acceptance."""
     day = Session(100)
     assert day.scenarios.quiet() == QuietBand(89, 111, 60 * NANOS_PER_MINUTE)
 

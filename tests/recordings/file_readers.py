@@ -13,7 +13,7 @@ from outcry.trades.records import Batch
 
 
 class Read:
-    """All batches of a file."""
+    """Batches of a file that was read completely."""
 
     def __init__(self, source: str, form: str, batches: list[Batch], counts: ReadCounts) -> None:
         self.source, self.format, self.batches, self.counts = source, form, batches, counts

@@ -19,7 +19,7 @@ FORMS = ("dbn", "dbz", "v1.dbn.zst", "v2.dbn.zst", "v3.dbn.zst")
 
 def metadata(schema: str | None, symbols: list[str], mappings: dict[str, list[tuple[str, str, str]]] | None = None,
              version: int = 3, stype_in: str = "raw_symbol", *, ts_out: bool = False) -> bytes:  # fmt: skip
-    """A header. Mappings: symbol → (first day, day after the last, instrument number)."""
+    """Encode a header. Mappings: symbol → (first day, day after the last, instrument id)."""
     mappings = [
         SimpleNamespace(
             raw_symbol=symbol,
@@ -54,7 +54,7 @@ def records(count: int, layout: np.dtype, rtype: int, number: int = 118) -> np.n
     return made
 
 
-#: Databento's client leaves its files open and calls pandas as older versions wanted it.
+#: Databento's client leaves files open and uses deprecated pandas functions.
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
@@ -103,7 +103,7 @@ def test_mbo_counts_the_trade_and_not_its_fill(tmp_path, read) -> None:
     assert result.counts.skipped == {"order events that are not trades": 5}
 
 
-def test_what_is_no_trade_is_counted_by_reason(tmp_path, read) -> None:
+def test_records_other_than_trades_are_counted_by_reason(tmp_path, read) -> None:
     made = records(5, TRADES, 0)
     made["price"][1], made["size"][2], made["ts_event"][3] = 2**63 - 1, 0, 2**64 - 1
     path = tmp_path / "trades.dbn"
@@ -113,7 +113,7 @@ def test_what_is_no_trade_is_counted_by_reason(tmp_path, read) -> None:
     assert result.counts.skipped == {"undefined price": 1, "zero or undefined size": 1, "no exchange time": 1}
 
 
-def test_a_number_means_another_contract_on_another_day(tmp_path, read) -> None:
+def test_an_instrument_id_depends_on_the_date(tmp_path, read) -> None:
     """Number 118 is ESZ3 until 2 January and ESH4 from then on."""
     made = records(4, TRADES, 0)
     day = 86_400_000_000_000
@@ -168,11 +168,11 @@ def test_coarse_bars_are_refused_with_advice(shared, refused, schema, advice) ->
 
 
 @pytest.mark.parametrize("schema", ["definition", "statistics", "status", "mbp-10", "bbo-1s"])
-def test_files_without_trades_are_none(shared, read, schema) -> None:
+def test_files_without_trades_are_refused(shared, read, schema) -> None:
     assert read(shared / "data/dbn" / f"test_data.{schema}.dbn.zst") is None
 
 
-def test_nothing_maps_the_number(tmp_path, read, refused) -> None:
+def test_an_unmapped_instrument_id(tmp_path, read, refused) -> None:
     path = tmp_path / "numbers.dbn"
     path.write_bytes(metadata("trades", ["ES.v.0"], {"ES.v.0": [("2024-01-02", "2024-01-03", "118")]},
                               stype_in="continuous") + records(2, TRADES, 0).tobytes())  # fmt: skip
@@ -180,7 +180,7 @@ def test_nothing_maps_the_number(tmp_path, read, refused) -> None:
     assert read(path, contract="ESH4").keys == {"ESH2024"}
 
 
-def test_two_numbers_and_one_contract_are_refused(tmp_path, refused) -> None:
+def test_two_instrument_ids_of_one_contract_are_refused(tmp_path, refused) -> None:
     made = np.concatenate([records(2, TRADES, 0, 1), records(2, TRADES, 0, 2)])
     path = tmp_path / "numbers.dbn"
     path.write_bytes(metadata("trades", ["ES.v.0", "NQ.v.0"], stype_in="continuous") + made.tobytes())
@@ -225,7 +225,7 @@ def test_a_mislabelled_schema_is_refused(tmp_path, refused) -> None:
     assert "mislabelled" in str(refused(path))
 
 
-def test_counts_of_symbols_that_no_header_holds(tmp_path, universe) -> None:
+def test_impossible_symbol_counts_allocate_no_memory(tmp_path, universe) -> None:
     """Each u32 after the fixed part set to 2³²-1, one at a time: refused or read, and never allocated."""
     from tests.recordings.test_files_fuzz import attempt
 

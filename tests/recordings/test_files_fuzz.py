@@ -43,7 +43,7 @@ def samples(shared: Path) -> list[Path]:
 
 
 def made(folder: Path, universe: Universe) -> list[Path]:
-    """Small files of the formats of which there are no samples."""
+    """Create small files of the formats without public samples."""
     from tests.recordings import sample_files
 
     return sample_files.all_kinds(folder)

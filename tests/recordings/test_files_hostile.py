@@ -111,7 +111,7 @@ def test_a_directory_of_a_gigabyte_is_not_loaded(tmp_path, refused) -> None:
     assert "directory has" in str(refused(path))
 
 
-def test_what_is_no_regular_file(tmp_path, refused) -> None:
+def test_only_regular_files_are_accepted(tmp_path, refused) -> None:
     (tmp_path / "ESH4.csv").write_text(samples.GENERIC)
     link, pipe = tmp_path / "link.csv", tmp_path / "pipe.csv"
     link.symlink_to(tmp_path / "ESH4.csv")
@@ -124,7 +124,7 @@ def test_what_is_no_regular_file(tmp_path, refused) -> None:
 
 @contextmanager
 def as_nobody() -> Generator[None]:
-    """Root may read everything, so it is somebody else meanwhile."""
+    """Run as an unprivileged user if the tests run as root, which may read everything."""
     me = os.geteuid()
     if me == 0:
         os.seteuid(getpwnam("nobody").pw_uid)
@@ -134,12 +134,12 @@ def as_nobody() -> Generator[None]:
         os.seteuid(me)
 
 
-def test_a_file_that_may_not_be_read(refused) -> None:
+def test_a_file_without_read_permission(refused) -> None:
     with TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)  # pytest's own folders are closed to others
+        Path(folder).chmod(0o755)  # other users cannot enter pytest's own folders
         path = Path(folder, "ESH4.csv")
         path.write_text("nothing of the market\n")
-        assert "header" in str(refused(path))  # and what reads it is imported by now
+        assert "header" in str(refused(path))  # the reader's modules are imported by now
         path.chmod(0)
         with as_nobody():
             assert "permission denied" in str(refused(path))
@@ -153,7 +153,7 @@ def test_a_file_that_may_not_be_read(refused) -> None:
     (b"DBN", "header"), (b"DBN\x09" + b"\0" * 60, "version 9"), (b"PK\x03\x04garbage", "directory"),
     (b"SCID", "header"), (b"PAR1", "footer"), (b"\x28\xb5\x2f\xfd", "compressed frame"), (b"\x1f\x8b\x08", "decode"),
 ])  # fmt: skip
-def test_what_is_no_file_of_market_data(tmp_path, refused, data, problem) -> None:
+def test_files_without_market_data_are_refused(tmp_path, refused, data, problem) -> None:
     path = tmp_path / "file.dbn"
     path.write_bytes(data)
     assert problem in str(refused(path))
@@ -183,7 +183,7 @@ def test_folders_are_walked_by_name_without_links_and_hidden_files(tmp_path, ref
         library.expand(tmp_path / "nothing")
 
 
-def test_bytes_and_counts_begin_anew_with_each_reading(shared, universe) -> None:
+def test_bytes_and_counts_restart_with_each_reading(shared, universe) -> None:
     from outcry.recordings.file_model import ReadOptions
 
     reading = FileLibrary().open(

@@ -37,14 +37,14 @@ def test_es_minutes_add_up_to_the_worked_session(shared, read) -> None:
         assert (len(rows), int(rows["volume"].sum())) == (session["bars"], session["volume"])
 
 
-def test_members_are_contracts_and_quotes_are_none(shared, read) -> None:
+def test_members_are_contracts_and_quotes_are_skipped(shared, read) -> None:
     result = read(shared / "data/lean/cme/minute/es/20131008_trade.zip")
     assert result.keys == {"ESZ2013", "ESH2014", "ESM2014", "ESU2014"}
     assert (result.source, result.format, result.qualities) == ("lean", "lean", {"bars_1m"})
     assert read(shared / "data/lean/cme/minute/es/20131008_quote.zip") is None
 
 
-def test_grains_come_out_in_cents(tmp_path, read) -> None:
+def test_grains_are_read_in_cents(tmp_path, read) -> None:
     """4.4275 dollars a bushel is 442.75 cents, the tick being a quarter of a cent; soybean meal is in dollars."""
     path = lean_zip(tmp_path / "20240102_trade.zip", {
         "20240102_zc_minute_trade_202403.csv": "52200000,4.4275,4.43,4.4275,4.4275,10\n",

@@ -86,7 +86,7 @@ def test_bad_values_are_refused_with_their_row(tmp_path, refused, column, value,
     assert problem in str(refused(write(tmp_path, columns)))
 
 
-def test_a_cut_or_lying_footer_is_refused(tmp_path, refused) -> None:
+def test_a_truncated_or_false_footer_is_refused(tmp_path, refused) -> None:
     path = parquet_trades(tmp_path / "ESH4.parquet")
     data = path.read_bytes()
     path.write_bytes(data[:-20])

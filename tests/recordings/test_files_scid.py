@@ -98,7 +98,7 @@ def test_bad_headers_are_refused(tmp_path, refused, data, problem) -> None:
     assert problem in str(refused(write(tmp_path, data)))
 
 
-def test_the_contract_is_demanded_where_the_name_tells_none(tmp_path, read, refused) -> None:
+def test_a_file_name_without_a_contract_requires_the_option(tmp_path, read, refused) -> None:
     path = write(tmp_path, scid_ticks([4755.25, 4755.5]), "continuous.scid")
     assert "--contract" in str(refused(path))
     assert read(path, contract="ESH4").keys == {"ESH2024"}

@@ -76,7 +76,7 @@ def test_naive_timestamps_require_a_time_zone_option(tmp_path, read, refused) ->
     "2024-01-02T14:30:00Z", "2024-01-02 09:30:00-05:00", "2024-01-02T14:30:00.000000000+00:00",
     "1704205800", "1704205800000", "1704205800000000", "1704205800000000000",
 ])  # fmt: skip
-def test_stamps_that_say_their_zone(tmp_path, read, stamp) -> None:
+def test_timestamps_with_a_time_zone(tmp_path, read, stamp) -> None:
     path = write(tmp_path, "x.csv", f"\ufeffTime,Last,Qty,Symbol,Side\n{stamp},4755.25,2,ESH4,buy\n")
     rows = read(path).rows("ESH2024")
     assert rows.tolist() == [(OPENING_NS, 4755_250000000, 2, b"B", 0, 0)]
@@ -88,7 +88,7 @@ def test_a_column_named_utc_is_not_overruled(tmp_path, refused) -> None:
     )
 
 
-def test_the_contract_is_the_symbols_then_the_names_then_demanded(tmp_path, read, refused) -> None:
+def test_the_contract_is_from_the_symbol_then_the_name_then_required(tmp_path, read, refused) -> None:
     text = "ts_utc,price,size\n2024-01-02 14:30:00,4755.25,2\n"
     assert "--contract" in str(refused(write(tmp_path, "trades.csv", text)))
     assert read(tmp_path / "trades.csv", contract="ESH4").keys == {"ESH2024"}
@@ -107,7 +107,7 @@ def test_the_repeated_hour_is_resolved_by_order(tmp_path, read) -> None:
     assert minutes == [4 * 60 + 59, 5 * 60 + 30, 5 * 60 + 59, 6 * 60, 6 * 60 + 30, 7 * 60]
 
 
-def test_a_time_that_never_was_is_refused_with_its_line(tmp_path, refused) -> None:
+def test_a_skipped_local_time_is_refused_with_its_line(tmp_path, refused) -> None:
     text = "time,price,size\n2024-03-10 01:59:00,70000,1\n2024-03-10 02:30:00,70000,1\n"
     fault = refused(write(tmp_path, "BTCH4.csv", text), tz="America/New_York")
     assert fault.place == "line 3"
@@ -144,7 +144,7 @@ def test_a_decimal_comma_is_refused(tmp_path, refused) -> None:
     ("2024-01-02 14:30:00,9,10,8,9,1\n2024-01-02 14:35:00,9,10,8,9,1\n2024-01-02 14:40:00,9,10,8,9,1\n", "5 minutes"),
     ("2024-01-02 14:30:00,9,10,8,9,1\n", "length of a single bar"),
 ])  # fmt: skip
-def test_bars_that_are_none_are_refused(tmp_path, refused, rows, problem) -> None:
+def test_invalid_bars_are_refused(tmp_path, refused, rows, problem) -> None:
     path = write(tmp_path, "ESH4.csv", "ts_utc,open,high,low,close,volume\n" + rows)
     assert problem in str(refused(path, stamp="open"))
 
@@ -226,7 +226,7 @@ def test_a_table_without_header_is_not_guessed(tmp_path, read, refused) -> None:
     assert read(path, format="firstrate").rows().tolist() == BARS
 
 
-#: One minute of half past nine in New York, as each writes it: 14:30 UTC on 2 January 2024.
+#: One bar of 09:30 New York in each format: 14:30 UTC on 2 January 2024.
 PRICES = "4755.25,4756,4755,4755.5,100"
 HEADER = "open,high,low,close,volume"
 
@@ -244,14 +244,14 @@ HEADER = "open,high,low,close,volume"
     ],
     ids=["ib", "ib, two blanks", "ib, with its zone", "R, no name", "R, empty name", "R, a series"],
 )  # fmt: skip
-def test_times_as_ib_writes_them_and_as_r_leaves_them_without_a_name(tmp_path, read, text, zone) -> None:
+def test_times_written_by_ib_and_by_r_without_a_column_name(tmp_path, read, text, zone) -> None:
     (rows,) = [
         batch.rows for batch in read(write(tmp_path, "ESH4_1min.csv", text), tz=zone, stamp="open").batches
     ]
     assert rows.tolist() == [BARS[0]]
 
 
-def test_a_zone_that_the_times_name_is_not_overruled(tmp_path, refused) -> None:
+def test_a_time_zone_in_the_timestamps_is_not_overruled(tmp_path, refused) -> None:
     good, other = "20240102 09:30:00 US/Eastern", "20240102 09:31:00 US/Central"
     path = write(tmp_path, "ESH4.csv", f"date,{HEADER}\n{good},{PRICES}\n{other},{PRICES}\n")
     assert "the timestamps are in US/Eastern, but --tz is UTC" in str(refused(path, tz="UTC", stamp="open"))
@@ -261,7 +261,7 @@ def test_a_zone_that_the_times_name_is_not_overruled(tmp_path, refused) -> None:
 
 
 def test_a_table_without_a_header_gets_an_example_for_local_times_too(tmp_path, refused) -> None:
-    """Interactive Brokers writes the exchange's clock: a column called `timestamp_utc` would move it by hours."""
+    """Interactive Brokers writes exchange time; in a column named `timestamp_utc` it would be hours off."""
     path = write(tmp_path, "ESH4.csv", f"20240102 09:30:00,{PRICES}\n")
     message = str(refused(path, tz="America/New_York", stamp="open"))
     assert "no header" in message
@@ -280,8 +280,8 @@ def test_a_table_without_times_names_the_columns_it_has(tmp_path, refused) -> No
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
 @pytest.mark.parametrize("magic", [b"RDX2\nX\n", b"RDX3\nX\n", b"X\n\0\0\0\3"])
-def test_a_data_file_of_r_is_refused_with_what_to_do_in_r(tmp_path, refused, magic, pack) -> None:
-    """Whatever it is called; the later parts of one that was split are known by their name alone."""
+def test_an_r_data_file_is_refused_with_advice(tmp_path, refused, magic, pack) -> None:
+    """The name of the file does not matter, except for later parts of a split one, which have no other mark."""
     packed = pack(magic + bytes(range(256)) * 40)
     path = tmp_path / "ESH4.csv"
     path.write_bytes(packed)
@@ -296,7 +296,7 @@ def test_a_data_file_of_r_is_refused_with_what_to_do_in_r(tmp_path, refused, mag
 
 
 def test_a_folder_is_searched_for_data_files_of_r(tmp_path) -> None:
-    """They are refused, and not passed over in silence."""
+    """The search reports and refuses them instead of skipping them."""
     for name in ("ESH4.RData", "ESH4.rds", "ESM4.RData.001", "notes.md"):
         (tmp_path / name).write_bytes(b"RDX3\n")
     assert [path.name for path in FileLibrary().expand(tmp_path)] == [
@@ -306,7 +306,7 @@ def test_a_folder_is_searched_for_data_files_of_r(tmp_path) -> None:
     ]
 
 
-def test_what_is_packed_with_bzip2_is_to_be_unpacked(tmp_path, refused) -> None:
+def test_bzip2_files_are_refused_with_advice(tmp_path, refused) -> None:
     path = tmp_path / "ESH4.csv"
     path.write_bytes(bz2.compress(f"time,{HEADER}\n".encode()))
     assert "bzip2 compression is not supported — unpack the file first" in str(refused(path))

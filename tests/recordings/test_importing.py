@@ -48,7 +48,7 @@ def rth(installation: Installation, owner: int = 0, contract: str = "ESU2024") -
 
 
 def everything(installation: Installation) -> tuple[int, dict[str, str]]:
-    """What must not change: the store's revision, and every tape file by content."""
+    """Return the state that must not change: the store's revision, and each tape file's digest."""
     tape = Path(installation.settings.data) / "tape"
     files = {
         str(p.relative_to(tape)): hashlib.sha256(p.read_bytes()).hexdigest() for p in tape.rglob("*.zst")
@@ -90,7 +90,7 @@ def test_the_same_rows_under_another_name_change_no_recording(
     take(installation, ticks(DAY, *WHOLE))
     _, files = everything(installation)
     row = rth(installation)
-    # the same rows in a file of another digest: the member is written with another time stamp
+    # the same rows in a file with another digest, because the archive member has another timestamp
     other = ticks(DAY, *WHOLE, folder="again")
     with zipfile.ZipFile(other, "a") as archive:
         archive.comment = b"another file"
@@ -101,9 +101,7 @@ def test_the_same_rows_under_another_name_change_no_recording(
     assert rth(installation) == row
 
 
-def test_overlapping_files_make_what_one_file_makes(
-    installation: Installation, ticks: Write, tmp_path: Path
-) -> None:
+def test_overlapping_files_equal_one_file(installation: Installation, ticks: Write, tmp_path: Path) -> None:
     take(installation, ticks(DAY, *WHOLE[:10], folder="a"))
     assert not rth(installation).complete
     take(installation, ticks(DAY, *WHOLE[6:], folder="b"))
@@ -124,7 +122,7 @@ def test_equal_trades_in_one_file_are_all_counted(installation: Installation, ti
     assert rth(installation).volume == 13
 
 
-def test_off_tick_prices_are_set_aside_and_counted(installation: Installation, ticks: Write) -> None:
+def test_off_tick_prices_are_quarantined_and_counted(installation: Installation, ticks: Write) -> None:
     path = ticks(DAY, ("13:31:00", "5500", 1), ("13:32:00", "5500.10", 50), ("13:33:00", "5500.25", 1))
     (session,) = take(installation, path).sessions
     assert (session.rows, session.volume, session.off_tick) == (2, 2, 1)
@@ -162,7 +160,7 @@ def test_a_session_is_not_complete_before_five_minutes_past_its_close(
     assert not rth(installation).complete
 
 
-def test_a_file_that_ends_early_makes_no_complete_session(installation: Installation, ticks: Write) -> None:
+def test_a_session_of_a_file_that_ends_early_is_incomplete(installation: Installation, ticks: Write) -> None:
     take(installation, ticks(DAY, *WHOLE[:12]))
     assert not rth(installation).complete
 
@@ -180,7 +178,7 @@ def test_an_overnight_in_two_files_is_folded_as_one(installation: Installation, 
     assert (ladder.low_ticks, ladder.high_ticks, night.volume, night.rows) == (5490 * 4, 5510 * 4, 8, 4)
 
 
-def test_ticks_answer_before_bars_whichever_came_first(
+def test_ticks_take_precedence_over_bars_in_any_import_order(
     installation: Installation, ticks: Write, bars: Write
 ) -> None:
     minute = [(at[:5], price, price, price, price, size) for at, price, size in WHOLE]
@@ -194,7 +192,7 @@ def test_ticks_answer_before_bars_whichever_came_first(
     assert report.state == "unchanged"
 
 
-def test_bars_that_cover_the_session_answer_before_ticks_that_do_not(
+def test_complete_bars_take_precedence_over_incomplete_ticks(
     installation: Installation, ticks: Write, bars: Write
 ) -> None:
     take(installation, ticks(DAY, *WHOLE[:5]))
@@ -203,9 +201,7 @@ def test_bars_that_cover_the_session_answer_before_ticks_that_do_not(
     assert rth(installation).quality is Quality.BARS_1M
 
 
-def test_a_bar_exported_while_forming_gives_way_to_the_whole_one(
-    installation: Installation, bars: Write
-) -> None:
+def test_a_complete_bar_replaces_one_exported_while_forming(installation: Installation, bars: Write) -> None:
     take(
         installation,
         bars(
@@ -224,7 +220,7 @@ def test_a_bar_exported_while_forming_gives_way_to_the_whole_one(
 
 
 @pytest.mark.parametrize("damage", ["cut", "no zip", "not a number"])
-def test_a_bad_file_leaves_everything_as_it_was(
+def test_an_invalid_file_changes_nothing(
     installation: Installation, ticks: Write, tmp_path: Path, damage: str
 ) -> None:
     take(installation, ticks(DAY, *WHOLE))
@@ -242,7 +238,7 @@ def test_a_bad_file_leaves_everything_as_it_was(
     assert everything(installation) == before
 
 
-def test_a_fault_half_way_leaves_everything_as_it_was(
+def test_an_error_during_an_import_changes_nothing(
     installation: Installation, ticks: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take(installation, ticks(DAY, *WHOLE))
@@ -275,7 +271,7 @@ def test_rows_while_the_market_is_closed_are_counted_not_stored(
         take(installation, ticks(DAY, ("21:30:00", "5500", 1), folder="closed"))
 
 
-def test_what_a_crash_left_is_swept_and_nothing_else(installation: Installation, ticks: Write) -> None:
+def test_only_files_left_by_a_crash_are_removed(installation: Installation, ticks: Write) -> None:
     take(installation, ticks(DAY, *WHOLE))
     stored = everything(installation)
     stray = (
@@ -294,7 +290,7 @@ def test_what_a_crash_left_is_swept_and_nothing_else(installation: Installation,
     assert set(stored[1]) < set(everything(installation)[1])
 
 
-def test_two_imports_at_once_are_refused_not_mixed(installation: Installation, ticks: Write) -> None:
+def test_a_second_simultaneous_import_is_refused(installation: Installation, ticks: Write) -> None:
     path = ticks(DAY, *WHOLE)
     with (
         installation.tape.changes.exclusively(installation.store.tape_named),
@@ -361,7 +357,7 @@ def test_a_contract_that_had_expired_or_was_not_listed_is_refused(
         take(installation, ticks(DAY, *WHOLE, month=month))
 
 
-def test_what_two_files_make_too_wide_is_refused(installation: Installation, ticks: Write) -> None:
+def test_two_files_with_too_wide_a_range_are_refused(installation: Installation, ticks: Write) -> None:
     take(installation, ticks(DAY, ("13:31:00", "5500", 1)))
     before = everything(installation)
     with pytest.raises(FileRefused, match="too far apart for one session"):
@@ -377,7 +373,9 @@ def test_a_fragment_does_not_make_a_whole_session_partial(installation: Installa
     assert rth(installation).rows == len(WHOLE[2::3]) + 1 - (WHOLE[2::3][-1] == WHOLE[-1])
 
 
-def test_a_hole_between_two_files_makes_no_complete_session(installation: Installation, ticks: Write) -> None:
+def test_a_session_with_a_hole_between_two_files_is_incomplete(
+    installation: Installation, ticks: Write
+) -> None:
     take(installation, ticks(DAY, *WHOLE[:6]))
     take(installation, ticks(DAY, *WHOLE[8:], folder="later"))
     assert not rth(installation).complete
@@ -385,7 +383,7 @@ def test_a_hole_between_two_files_makes_no_complete_session(installation: Instal
     assert rth(installation).complete
 
 
-def test_a_refold_takes_up_changed_hours_and_loses_nothing(
+def test_a_refold_applies_changed_hours_and_loses_nothing(
     installation: Installation, ticks: Write, bars: Write, tmp_path: Path
 ) -> None:
     take(installation, ticks(DAY, *WHOLE, ("15:00:30", "5500.10", 1)))
@@ -398,12 +396,12 @@ def test_a_refold_takes_up_changed_hours_and_loses_nothing(
         Settings(data=installation.settings.data, session_variants={"ES": "cash"})
     ) as cash:
         assert [done.sessions for done in cash.importer.refold(cash.clock.now_ns())] == [3]
-        # 16:00 in New York is 20:00 UTC: the last RTH trade is that of 20:00:01 no more
+        # 16:00 in New York is 20:00 UTC, so the trade of 20:00:01 is outside RTH
         assert rth(cash).close_ns == 1_719_950_400_000_000_000
         assert rth(cash).last_ns < rth(cash).close_ns
 
 
-def test_a_tape_beside_another_database_is_left_alone(
+def test_a_tape_of_another_database_is_not_changed(
     installation: Installation, ticks: Write, tmp_path: Path
 ) -> None:
     take(installation, ticks(DAY, *WHOLE))
@@ -426,7 +424,9 @@ def test_a_file_that_changes_while_it_is_read_is_refused(installation: Installat
     assert everything(installation)[1] == {}
 
 
-def test_a_century_named_by_a_flipped_bit_costs_nothing(installation: Installation, ticks: Write) -> None:
+def test_a_wrong_century_from_a_flipped_bit_is_refused_quickly(
+    installation: Installation, ticks: Write
+) -> None:
     path = ticks("20840702", *WHOLE)
     started = time.process_time()
     with pytest.raises(FileRefused, match="its last trading day is"):
@@ -437,7 +437,7 @@ def test_a_century_named_by_a_flipped_bit_costs_nothing(installation: Installati
 def test_rows_before_the_session_tables_begin_are_refused_as_such(
     installation: Installation, ticks: Write
 ) -> None:
-    """ES has hours from 2011 on; before, it was the time zone that was doubted."""
+    """ES has session tables from 2011 on. The error must not blame the time zone instead."""
     old = ticks("20100702", *WHOLE, month="201009", folder="old")
     with pytest.raises(FileRefused) as caught:
         take(installation, old)
@@ -447,7 +447,7 @@ def test_rows_before_the_session_tables_begin_are_refused_as_such(
 
 
 def test_rows_of_the_future_are_refused(installation: Installation, ticks: Write) -> None:
-    """The file's last row is of 20:16 UTC: five minutes ahead of the clock are its error, six are not."""
+    """The file's last row is at 20:16 UTC. Five minutes ahead of the clock count as clock error, six do not."""
     path, minute = ticks(DAY, *WHOLE), 60 * 10**9
     last_ns = 1_719_951_360_000_000_000
     with pytest.raises(FileRefused, match=r"the timestamp 2024-07-02T20:16:00\.000Z is in the future"):
@@ -457,7 +457,7 @@ def test_rows_of_the_future_are_refused(installation: Installation, ticks: Write
 
 
 def test_more_lots_than_can_be_stored_are_refused(installation: Installation, bars: Write) -> None:
-    """Bars of 2⁵³ − 1 lots summed to more than 64 bits hold, and a bar of 2⁶² is more than 2⁴⁰."""
+    """Bars of 2⁵³ − 1 lots add up to more than 64 bits, and a bar of 2⁶² exceeds the maximum of 2⁴⁰."""
     line = ("13:31", "5500", "5500", "5500", "5500", 2**40)
     (session,) = take(installation, bars(DAY, line, folder="most")).sessions
     assert session.volume == 2**40
@@ -473,15 +473,15 @@ def test_more_lots_than_can_be_stored_are_refused(installation: Installation, ba
 def test_trades_are_refused_once_their_sum_is_too_large(
     installation: Installation, ticks: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A billion trades of 2³² lots take too long to write: the bound is lowered to ten lots."""
+    """A billion trades of 2³² lots take too long to write, so the test lowers the limit to ten lots."""
     monkeypatch.setattr(session_splitting, "MAX_VOLUME", 10)
     path = ticks(DAY, ("13:31:00", "5500", 10), ("13:32:00", "5500", 1))
     with pytest.raises(FileRefused, match="ESU2024: the file has 11 lots in total"):
         take(installation, path)
 
 
-def test_lots_are_summed_however_many() -> None:
-    """Two bars of 2⁶³ lots are 2⁶⁴, not none."""
+def test_sums_of_lots_do_not_overflow() -> None:
+    """Two bars of 2⁶³ lots add up to 2⁶⁴, not zero."""
     rows = np.zeros(2, BAR)
     rows["volume"] = 2**63
     assert volume_of(rows, Quality.BARS_1M) == 2**64

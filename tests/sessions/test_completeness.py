@@ -39,7 +39,7 @@ def rth(day: date = date(2024, 7, 2), root: str = "ES") -> Session:
 
 
 def minutes_of(session: Session, *gaps: tuple[int, int], every: int = 1) -> np.ndarray:
-    """The minutes of a session with a trade: one in `every`, but in gaps (minutes from its open, end not included)."""
+    """Return the minutes with a trade: one in `every`, none in `gaps` (half-open, in minutes from the open)."""
     opened = session.open_ns // NANOS_PER_MINUTE
     length = (session.close_ns - session.open_ns) // NANOS_PER_MINUTE
     present = [n for n in range(0, length, every) if not any(first <= n < last for first, last in gaps)]
@@ -49,7 +49,7 @@ def minutes_of(session: Session, *gaps: tuple[int, int], every: int = 1) -> np.n
 def holes(
     session: Session, minutes: np.ndarray, *recorded: Traded, front: bool = True
 ) -> list[tuple[int, int]]:
-    """The holes, in minutes from the open."""
+    """Return the holes, in minutes from the open."""
     product = REFERENCE.universe.products[session.root]
     found = unexplained(minutes, session, product, Usual(product, session, recorded), front=front)
     return [
@@ -59,7 +59,7 @@ def holes(
 
 
 def bar(minute: int) -> Bar:
-    """A bar of a minute of the day (UTC), its price going up and down with the time."""
+    """Return a bar at a minute of the day (UTC); its price depends on the minute."""
     price = f"{5500 + minute % 7 * 0.25}"
     return f"{minute // 60:02d}:{minute % 60:02d}", price, price, price, price, 10
 
@@ -86,16 +86,18 @@ def at(clock: str) -> int:
     return int(when.timestamp()) * 10**9
 
 
-def test_a_hole_within_one_file_makes_no_complete_session(installation: Installation, bars: Write) -> None:
-    """Issue 14: a day without 11:00 to 16:15 in New York, 90 of 405 bars, was complete."""
+def test_a_session_with_a_hole_within_one_file_is_incomplete(installation: Installation, bars: Write) -> None:
+    """A day without 11:00 to 16:15 in New York, 90 of 405 bars, is not complete."""
     take(installation, bars(DAY, *OUTSIDE, *without("15:00", "20:15")))
     row = stored(installation)
     assert (row.rows, row.complete) == (90, False)
     assert row.holes == ((at("15:00"), at("20:15")),)
 
 
-def test_it_does_not_matter_how_a_recording_is_packed(installation: Installation, bars: Write) -> None:
-    """The same bars in three files, one of which fills the hole at last."""
+def test_completeness_does_not_depend_on_how_files_split_a_recording(
+    installation: Installation, bars: Write
+) -> None:
+    """The same bars are imported in three files, and the last one fills the hole."""
     take(installation, bars(DAY, *[line for line in REGULAR if line[0] < "15:00"], folder="a"))
     take(installation, bars(DAY, *[line for line in REGULAR if line[0] >= "17:30"], *OUTSIDE, folder="b"))
     assert stored(installation).holes == ((at("15:00"), at("17:30")),)
@@ -111,7 +113,7 @@ def test_a_report_names_the_hole(installation: Installation, bars: Write) -> Non
     assert hole_text(report.holes[0], "America/New_York") == "2024-07-02 12:00 to 12:30 America/New_York"
 
 
-def test_sessions_of_earlier_versions_are_judged_by_a_refold(installation: Installation, bars: Write) -> None:
+def test_a_refold_evaluates_sessions_of_earlier_versions(installation: Installation, bars: Write) -> None:
     take(installation, bars(DAY, *OUTSIDE, *without("15:00", "20:15")))
     old = [
         replace(row, complete=True, holes=(), activity=()) for row in installation.store.sessions([0], "ES")
@@ -148,9 +150,10 @@ def test_a_quiet_day_of_the_front_explains_more() -> None:
     assert holes(rth(), minutes_of(rth(), (100, 180), every=5)) == [(96, 180)]
 
 
-def test_a_back_month_trades_as_rarely_as_it_does() -> None:
-    """One trade an hour: p = 1 ÷ 60 and 892 minutes, more than a session has. The front is never that quiet: at least
-    0.15 of the usual, p = 0.135 and 103 minutes."""
+def test_usual_activity_of_a_back_month() -> None:
+    """One trade an hour: p = 1 ÷ 60 and 892 minutes, more than the length of a session.
+
+    The front is never considered that quiet: at least 0.15 of the usual, p = 0.135 and 103 minutes."""
     minutes = minutes_of(rth(), (30, 150), every=60)
     assert holes(rth(), minutes, front=False) == []
     assert holes(rth(), minutes, front=True) == [(1, 180)]
@@ -161,9 +164,10 @@ def traded(day: date, minutes: np.ndarray, contract: str = "ESU2024", volume: in
     return Traded(contract, day, SessionKind.RTH, volume, activity)
 
 
-def test_what_a_product_usually_does_not_trade_is_no_hole() -> None:
-    """Four Tuesdays without a trade from 12:00 to 13:00: in none of 240 minutes, and in 54 of the default's 60, is
-    p = 0.18, and 60 × 0.198 = 11.9 is less than 15."""
+def test_a_gap_at_a_usually_quiet_time_is_no_hole() -> None:
+    """Four Tuesdays have no trade from 12:00 to 13:00.
+
+    That is none of 240 minutes, and 54 of the default's 60: p = 0.18, and 60 × 0.198 = 11.9 is less than 15."""
     before = [
         traded(date(2024, 6, day), minutes_of(rth(date(2024, 6, day)), (150, 210))) for day in (4, 11, 18, 25)
     ]
@@ -173,15 +177,15 @@ def test_what_a_product_usually_does_not_trade_is_no_hole() -> None:
     assert holes(rth(), minutes_of(rth(), (60, 120)), *before) == [(60, 120)]
 
 
-def test_what_is_usual_is_of_the_hour_of_the_week() -> None:
-    """What no Monday trades is a hole on a Tuesday."""
+def test_usual_activity_depends_on_the_hour_of_the_week() -> None:
+    """A gap that is usual on Mondays is a hole on a Tuesday."""
     mondays = [date(2024, 6, day) for day in (3, 10, 17, 24)]
     before = [traded(day, minutes_of(rth(day), (150, 210))) for day in mondays]
     assert holes(rth(), minutes_of(rth(), (150, 210)), *before) == [(150, 210)]
 
 
 def test_only_the_busiest_contract_before_defines_usual_activity() -> None:
-    """A back month that never trades at noon, and days after the session, excuse nothing."""
+    """A back month that never trades at noon, and days after the session, explain no gap."""
     tuesdays = [date(2024, 6, day) for day in (4, 11, 18, 25)]
     full = [traded(day, minutes_of(rth(day))) for day in tuesdays]
     back = [traded(day, minutes_of(rth(day), (150, 210)), "ESZ2024", 1) for day in tuesdays]
@@ -191,7 +195,7 @@ def test_only_the_busiest_contract_before_defines_usual_activity() -> None:
     assert holes(rth(), minutes_of(rth(), (150, 210)), *full, *back, *later) == [(150, 210)]
 
 
-def test_activity_is_counted_by_the_products_clock() -> None:
+def test_activity_is_counted_in_the_products_time_zone() -> None:
     """Tuesday 09:30 to 16:15 in New York: hours 33 to 40 of the week; the first and last are halves and quarters."""
     found = activity_of(minutes_of(rth(), (30, 90)), rth(), ES.zone)
     assert found == ((33, 30, 30), (34, 0, 60), *((hour, 60, 60) for hour in range(35, 40)), (40, 15, 15))
@@ -205,7 +209,7 @@ def test_the_short_session_before_a_holiday_has_no_hole_after_its_close() -> Non
 
 
 def es_without(folder: Path, shared: Path, first_ms: int, last_ms: int) -> Path:
-    """Real ES minutes of four days, of 2013-10-09 without the bars between two times of the day (ms UTC)."""
+    """Return real ES minutes of four days, without the bars of 2013-10-09 between two times of the day (ms UTC)."""
     folder.mkdir()
     for path in sorted((shared / "data/lean/cme/minute/es").glob("*_trade.zip")):
         with zipfile.ZipFile(path) as whole, zipfile.ZipFile(folder / path.name, "w") as cut:
@@ -217,9 +221,13 @@ def es_without(folder: Path, shared: Path, first_ms: int, last_ms: int) -> Path:
     return folder
 
 
-def test_a_cut_day_carries_no_level(installation: Installation, shared: Path, tmp_path: Path) -> None:
-    """ES of 9 October 2013 without 11:00 to 16:15 in New York, 15:00 to 20:15 UTC: the day before stays the newest, and
-    no POC of the cut day is naked. Every other session that the files span is complete."""
+def test_an_incomplete_day_contributes_no_levels(
+    installation: Installation, shared: Path, tmp_path: Path
+) -> None:
+    """ES of 9 October 2013 without 11:00 to 16:15 in New York, which is 15:00 to 20:15 UTC.
+
+    The day before stays the newest session, and no POC of the cut day is naked. Every other session of the files is
+    complete."""
     hour = 3_600_000
     folder = es_without(tmp_path / "cut", shared, 15 * hour, 20 * hour + hour // 4)
     reports = [
@@ -245,7 +253,7 @@ def test_a_cut_day_carries_no_level(installation: Installation, shared: Path, tm
 
 
 def test_unrecorded_days_of_the_look_back_are_named(installation: Installation, bars: Write) -> None:
-    """Monday 1 July and Friday 5 July 2024; the 2nd has a hole, the 3rd is missing, the 4th was a holiday."""
+    """1 and 5 July 2024 are complete; the 2nd has a hole, the 3rd is missing, the 4th was a holiday."""
     take(installation, bars("20240701", *OUTSIDE, *REGULAR, folder="mon"))
     take(installation, bars(DAY, *OUTSIDE, *without("15:00", "20:15"), folder="tue"))
     take(installation, bars("20240705", *OUTSIDE, *REGULAR, folder="fri"))

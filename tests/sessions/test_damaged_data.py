@@ -1,4 +1,4 @@
-"""Damage of stored data is detected, reported and never answered, and a repeated import repairs it."""
+"""Damage of stored data is detected and reported, never used in an answer, and repaired by a repeated import."""
 
 import sqlite3
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def refold(installation: Installation) -> tuple[int, list[str]]:
     return done.sessions, list(done.faults)
 
 
-def test_any_flipped_bit_of_a_tape_file_is_noticed_before_a_row_is_used(
+def test_any_flipped_bit_of_a_tape_file_is_detected_before_a_row_is_used(
     installation: Installation, ticks: Write
 ) -> None:
     take(installation, ticks(DAY, *WHOLE))
@@ -61,7 +61,7 @@ def test_any_flipped_bit_of_a_tape_file_is_noticed_before_a_row_is_used(
     "damage", [lambda p: flip(p, 40), lambda p: p.write_bytes(p.read_bytes()[:-3]), lambda p: p.write_bytes(b""),
                lambda p: p.unlink()]
 )  # fmt: skip
-def test_a_damaged_tape_file_is_named_by_refold_and_mended_by_its_recording(
+def test_a_refold_names_a_damaged_tape_file_and_an_import_repairs_it(
     installation: Installation, ticks: Write, damage: Callable[[Path], object]
 ) -> None:
     recording = ticks(DAY, *WHOLE)
@@ -75,7 +75,7 @@ def test_a_damaged_tape_file_is_named_by_refold_and_mended_by_its_recording(
     assert path.name in fault
     assert "import its recording again" in fault
     assert sessions == 3
-    assert replace(rth(installation), received_ns=0) == before  # its own row is whole: it is answered on
+    assert replace(rth(installation), received_ns=0) == before  # its own row is undamaged and still answers
     report = take(installation, recording)
     assert report.damaged == [row.path]
     assert replace(rth(installation), received_ns=0) == before
@@ -98,8 +98,10 @@ def test_two_tape_files_swapped_are_both_named(installation: Installation, ticks
     )
 
 
-def test_a_recording_joined_of_two_files_is_mended_by_both(installation: Installation, ticks: Write) -> None:
-    """Each file holds half of the day. After the damage each brings its half again, whichever comes first."""
+def test_a_recording_of_two_files_is_repaired_by_importing_both(
+    installation: Installation, ticks: Write
+) -> None:
+    """Each file contains half of the day. After the damage, each import restores its half, in any order."""
     halves = [ticks(DAY, *WHOLE[:9], folder="a"), ticks(DAY, *WHOLE[9:], folder="b")]
     for half in halves:
         take(installation, half)
@@ -113,7 +115,7 @@ def test_a_recording_joined_of_two_files_is_mended_by_both(installation: Install
 
 
 @pytest.mark.parametrize("column", ["volume", "close_ns", "complete"])
-def test_a_damaged_session_is_answered_nowhere_and_named(
+def test_a_damaged_session_is_named_and_used_in_no_answer(
     installation: Installation, ticks: Write, column: str
 ) -> None:
     recording = ticks(DAY, *WHOLE)
@@ -138,7 +140,7 @@ def test_a_damaged_session_is_answered_nowhere_and_named(
     assert installation.query.levels(SCOPE, "ES", now_ns).answer == before
 
 
-def test_a_damaged_ladder_is_mended_by_a_refold(installation: Installation, ticks: Write) -> None:
+def test_a_refold_repairs_a_damaged_ladder(installation: Installation, ticks: Write) -> None:
     take(installation, ticks(DAY, *WHOLE))
     before = replace(rth(installation), received_ns=0)
     profile = bytearray(before.profile)
@@ -152,9 +154,7 @@ def test_a_damaged_ladder_is_mended_by_a_refold(installation: Installation, tick
 
 
 @pytest.mark.parametrize("value", ["2024-07-0\x12", "x", 7, b"\xff"])
-def test_a_row_that_cannot_even_be_read_holds_up_no_other(
-    installation: Installation, ticks: Write, value: object
-) -> None:
+def test_an_unreadable_row_affects_no_other(installation: Installation, ticks: Write, value: object) -> None:
     take(installation, ticks(DAY, *WHOLE))
     first = "kind = 'eth' AND trade_date = '2024-07-02'"
     sql(installation, f"UPDATE sessions SET trade_date = ?, checksum = NULL WHERE {first}", value)
@@ -162,7 +162,7 @@ def test_a_row_that_cannot_even_be_read_holds_up_no_other(
     assert len(installation.store.damaged()) == 1
 
 
-def test_a_lost_recording_row_costs_no_session(installation: Installation, ticks: Write) -> None:
+def test_a_lost_recording_row_loses_no_session(installation: Installation, ticks: Write) -> None:
     take(installation, ticks(DAY, *WHOLE))
     before = rth(installation)
     sql(installation, "UPDATE recordings SET spans = '[]'")
@@ -172,11 +172,12 @@ def test_a_lost_recording_row_costs_no_session(installation: Installation, ticks
     assert len(installation.store.damaged()) == 1
 
 
-def test_a_file_of_an_earlier_outcry_gets_a_digest_once_it_was_counted(
+def test_a_file_of_an_earlier_version_gets_a_digest_after_its_counts_agree(
     installation: Installation, ticks: Write
 ) -> None:
-    """An installation from before digests: rows without checksums, files without digests. A file whose counts agree
-    gets one; a file that was exchanged is named and gets none."""
+    """An installation from before digests has rows without checksums and files without digests.
+
+    A file whose counts agree gets a digest. A replaced file is named and gets none."""
     take(installation, ticks(DAY, *WHOLE))
     take(installation, ticks(NEXT_DAY, *WHOLE[3:], folder="next"))
     known = {row.path: row.digest for row in installation.store.all_recordings()}
@@ -195,8 +196,8 @@ def test_a_file_of_an_earlier_outcry_gets_a_digest_once_it_was_counted(
     assert installation.store.damaged() == []
 
 
-def test_the_tape_has_checksums_of_its_own(installation: Installation, ticks: Write) -> None:
-    """Without the database the open format still notices: zstd frames carry a checksum of their content."""
+def test_tape_files_contain_checksums(installation: Installation, ticks: Write) -> None:
+    """Even without the database, the open format detects damage: zstd frames have a checksum of their content."""
     take(installation, ticks(DAY, *WHOLE))
     row = next(row for row in installation.store.all_recordings() if row.rows > 1)
     path = tape_of(installation) / row.path

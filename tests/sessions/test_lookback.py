@@ -1,4 +1,4 @@
-"""Look-back sessions are the same for the session about to open and for the answer about the last one."""
+"""The session about to open and the answer about the last one use the same look-back sessions."""
 
 from datetime import date
 
@@ -19,8 +19,9 @@ MINUTES = 405  # 09:30 to 16:15 in New York
 
 def put(installation: Installation, write: Write, day: str, price: int, *, month: str = "202409", lots: int = 10,
         opens: int = 13) -> None:  # fmt: skip
-    """Import a whole session that trades at one price each minute, and once a point above. opens: the hour (UTC) of the
-    half past which it opens."""
+    """Import a complete session that trades at one price each minute, and once a point above.
+
+    `opens`: the hour (UTC) of the open, which is at half past."""
     times = [f"{opens + (30 + n) // 60}:{(30 + n) % 60:02d}:00" for n in range(MINUTES)]
     trades = [(at, str(price), lots) for at in times] + [(f"{times[-1][:-2]}30", str(price + 1), 1)]
     path = write(day, *trades, month=month, folder=f"{day}{month}")
@@ -49,7 +50,7 @@ def newest(installation: Installation, contract: Contract | None = None) -> Sess
 def test_the_look_back_counts_recorded_sessions_live_and_delayed(
     installation: Installation, ticks: Write
 ) -> None:
-    """A POC of 1 February and one of 1 July, 151 days later, with no session recorded between: both are naked."""
+    """A POC of 1 February and one of 1 July, 151 days later, are both naked, with no session recorded in between."""
     put(installation, ticks, "20240201", 4900, opens=14)
     put(installation, ticks, "20240701", 5500)
     live, delayed = openings(installation, date(2024, 7, 2), SEPTEMBER, [SEPTEMBER]), newest(installation)
@@ -63,7 +64,7 @@ def test_the_look_back_counts_recorded_sessions_live_and_delayed(
 def test_live_and_history_roll_on_the_deadline_of_december_2013(
     installation: Installation, ticks: Write
 ) -> None:
-    """ESZ3 ends on 2013-12-20, so ESH4 is front from the 18th on, two business days before, whatever ESZ3 trades."""
+    """ESZ3 ends on 2013-12-20, so ESH4 is front from two business days before, the 18th, whatever volume ESZ3 has."""
     december, march = Contract("ES", 2013, 12), Contract("ES", 2014, 3)
     for day, price in (("20131216", 1780), ("20131217", 1785)):
         put(installation, ticks, day, price, month="201312", lots=90, opens=14)
@@ -79,7 +80,7 @@ def test_live_and_history_roll_on_the_deadline_of_december_2013(
     assert (place.session.row.trade_date, place.session.contract, place.rolled_from) == (day, march, december)
 
 
-def test_after_a_hole_of_years_nothing_was_rolled(installation: Installation, ticks: Write) -> None:
+def test_after_a_gap_of_years_there_is_no_roll(installation: Installation, ticks: Write) -> None:
     put(installation, ticks, "20131216", 1780, month="201312", opens=14)
     put(installation, ticks, "20240701", 5500)
     place = newest(installation)

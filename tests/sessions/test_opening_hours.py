@@ -14,7 +14,7 @@ HOURS = OpeningHours(load_reference().calendar)
 
 
 def at(text: str) -> int:
-    """An instant in New York, in ns UTC."""
+    """Convert a New York time to ns UTC."""
     return int(datetime.fromisoformat(text).replace(tzinfo=NEW_YORK).timestamp()) * 10**9
 
 

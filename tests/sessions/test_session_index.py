@@ -18,7 +18,7 @@ def at(year: int, month: int, day: int, hour: int, minute: int = 0) -> int:
 
 
 class Watched:
-    """A calendar that notes how many days it is asked for the sessions of."""
+    """A calendar that records the number of days of each query for sessions."""
 
     def __init__(self, calendar: Calendar) -> None:
         self._calendar = calendar
@@ -32,9 +32,10 @@ class Watched:
         return self._calendar.sessions(root, first, last)
 
 
-def test_rows_far_apart_cost_what_rows_near_each_other_do() -> None:
-    """Two rows 25 days apart, and the next two 25 days on, for three years: never more than two months' sessions at
-    a time; what was laid out is not laid out again."""
+def test_rows_far_apart_compute_no_more_sessions_than_needed() -> None:
+    """Rows follow each other at 25 days for three years.
+
+    The index computes at most two months of sessions at a time, and none of them twice."""
     watched = Watched(CALENDAR)
     index = SessionIndex(cast("Calendar", watched), "ES")
     start_ns, apart_ns = at(2013, 1, 2, 15), 25 * NANOS_PER_DAY
@@ -48,7 +49,7 @@ def test_rows_far_apart_cost_what_rows_near_each_other_do() -> None:
     assert len(watched.asked) == before
 
 
-def test_between_two_rows_ten_years_apart_nothing_is_laid_out() -> None:
+def test_no_sessions_are_computed_between_rows_ten_years_apart() -> None:
     watched = Watched(CALENDAR)
     pieces, outside = SessionIndex(cast("Calendar", watched), "ES").split(
         np.array([at(2013, 10, 8, 15), at(2023, 10, 9, 15)])
@@ -61,9 +62,10 @@ def test_between_two_rows_ten_years_apart_nothing_is_laid_out() -> None:
     assert len(watched.asked) == 2
 
 
-def test_a_session_that_lasts_into_the_next_month_is_one_piece() -> None:
-    """Day 20,460 since 1970, the first of the 683rd thirty days, is Wednesday 7 January 2026. Its overnight began at
-    23:00 UTC the day before; the row at 22:30 UTC is in the maintenance break."""
+def test_a_session_across_two_blocks_of_the_index_is_not_split() -> None:
+    """Day 20,460 since 1970 is Wednesday 7 January 2026, and the first day of the 683rd block of thirty days.
+
+    Its overnight session began at 23:00 UTC the day before; the row at 22:30 UTC is in the maintenance break."""
     times = np.array(
         [at(2026, 1, 6, 22, 30), at(2026, 1, 6, 23, 30), at(2026, 1, 7, 0), at(2026, 1, 7, 0, 30)]
     )

@@ -16,7 +16,7 @@ ANN, BOB, NOBODY = Scope(1, (ALL,)), Scope(2, (ALL,)), Scope(3, ())
 
 
 class View:
-    """What scopes see of ES."""
+    """Sessions of ES that scopes see."""
 
     def __init__(self, installation: Installation) -> None:
         self._product = installation.reference.universe.products["ES"]
@@ -41,19 +41,19 @@ def view(installation: Installation, ticks: Write) -> View:
     return View(installation)
 
 
-def test_scopes_that_see_the_same_sessions_share_what_is_derived_from_them(view: View) -> None:
+def test_scopes_with_the_same_sessions_share_derived_data(view: View) -> None:
     assert view.days(ANN) == ["2024-07-01"]
     assert view.of(ANN) is view.of(ANN) is view.of(BOB)
     assert view.of(ANN).newest is view.of(BOB).newest
 
 
-def test_a_scope_without_a_grant_sees_nothing_of_what_others_see(view: View) -> None:
+def test_a_scope_without_a_grant_sees_no_sessions(view: View) -> None:
     assert view.days(ANN) == ["2024-07-01"]
     assert view.days(NOBODY) == []
     assert view.days(ANN) == ["2024-07-01"]
 
 
-def test_a_new_session_is_seen_by_all_and_views_in_use_stay_as_they_are(
+def test_a_new_session_is_visible_and_leaves_views_in_use_unchanged(
     view: View, installation: Installation, ticks: Write
 ) -> None:
     before = view.of(ANN)
@@ -72,7 +72,7 @@ def test_an_unrelated_change_of_the_database_leaves_the_sessions_decoded(
     assert view.of(ANN) is before
 
 
-def test_an_embargo_ends_at_its_time_and_not_before_for_an_earlier_question(view: View) -> None:
+def test_an_embargo_ends_on_time_and_still_applies_to_earlier_times(view: View) -> None:
     """ES closed at 16:15 in New York on 1 July 2024, 20:15 UTC; a day later everyone may see it."""
     scope = Scope(1, (DELAYED,))
     ends_ns = 1_719_951_300 * 10**9
