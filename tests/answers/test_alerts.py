@@ -62,14 +62,14 @@ def test_alerts_of_a_feed_only_for_those_who_see_it() -> None:
     Shown(registry, owner=2, feed="mine")
     posted(registry, alert_row(1), alert_row(2, owner=2, feed="mine", price_e9=6913_000_000_000))
     asked = query(registry)
-    for _ in range(2):  # whoever asks first
+    for _ in range(2):  # the order of requests does not matter
         assert keys(asked.alerts(ANN, None, NOW_NS).answer) == ["ES va-test-high 6912 VAH"]
         assert keys(asked.alerts(BOB, None, NOW_NS).answer) == ["ES va-test-high 6913 VAH"]
         assert asked.alerts(Scope(3, ()), None, NOW_NS).answer.count == 0
 
 
 def test_a_feed_connected_later_is_visible_to_its_owner_only() -> None:
-    """Ann and Cid saw the same feeds, and had one list. Then Ann connects her own: it is hers alone."""
+    """Ann and Cid saw the same feeds and shared a list. Then Ann connects a feed, whose alerts only she sees."""
     registry = Registry()
     Shown(registry)
     asked = query(registry)
@@ -91,8 +91,8 @@ def test_a_feed_connected_later_is_visible_to_its_owner_only() -> None:
     [("live", True), ("disconnected", True), ("closed", True), ("not_front", True), ("ended", False),
      ("connecting", False), ("login_failed", False)],
 )  # fmt: skip
-def test_the_list_is_of_feeds_that_are_live(reason: str, listed: bool) -> None:
-    """One in trouble is still the feed one has; one that has ended, refuses or never came back is none."""
+def test_the_list_has_alerts_of_live_feeds_only(reason: str, listed: bool) -> None:
+    """A feed in trouble still counts; one that has ended, refuses data or never reconnected does not."""
     registry = Registry()
     shown = Shown(registry)
     posted(registry, alert_row(1))
@@ -107,9 +107,7 @@ def test_the_list_is_of_feeds_that_are_live(reason: str, listed: bool) -> None:
         ("GC", 0), ("ZZZ", 0), ("\x00", 0), ("A" * 5000, 0), ("💥", 0),
     ],
 )  # fmt: skip
-def test_alerts_of_a_symbol_in_any_spelling_and_none_of_an_unknown_one(
-    symbol: str | None, count: int
-) -> None:
+def test_alerts_of_a_symbol_in_any_format_and_none_of_an_unknown_one(symbol: str | None, count: int) -> None:
     registry = Registry()
     Shown(registry)
     Shown(registry, contract=NQH26)
@@ -117,7 +115,7 @@ def test_alerts_of_a_symbol_in_any_spelling_and_none_of_an_unknown_one(
     assert query(registry).alerts(ANN, symbol, NOW_NS).answer.count == count
 
 
-def test_the_list_moves_with_every_alert_and_is_looked_at_again_after_a_second(
+def test_the_list_changes_with_every_alert_and_is_recomputed_after_a_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [10**12]
@@ -168,7 +166,7 @@ def history(rows: Sequence[Any], scope: Scope = ANN, **asked: Any) -> AlertsHist
     return found.answer
 
 
-def test_an_alert_of_the_past_with_everything_known_of_it() -> None:
+def test_a_past_alert_with_all_its_fields() -> None:
     body = msgspec.json.decode(
         msgspec.json.encode(history([alert_row(7, invented=True, recorded_ns=RECORDED_NS)]))
     )
@@ -190,7 +188,7 @@ def seqs(found: AlertsHistoryAnswer) -> list[int]:
     return [alert.seq for alert in found.alerts]
 
 
-def test_pages_follow_one_another_without_gap_or_repeat() -> None:
+def test_pages_have_no_gaps_or_repetitions() -> None:
     rows = [alert_row(seq) for seq in range(1, 8)]
     pages, before = list[list[int]](), None
     while True:
@@ -231,7 +229,7 @@ def test_past_alerts_are_of_feeds_the_caller_sees_now() -> None:
     assert seqs(history(rows, symbol="ZZZ")) == []
 
 
-def test_rows_of_others_are_not_even_asked_for_and_what_may_not_be_seen_does_not_end_a_page() -> None:
+def test_rows_of_other_users_are_not_queried_and_hidden_rows_do_not_end_a_page() -> None:
     store = MemoryAlerts(
         [alert_row(seq, symbol="NQ", contract="NQH2026") for seq in range(2, 2500)] + [alert_row(1)]
     )
@@ -245,7 +243,7 @@ def test_rows_of_others_are_not_even_asked_for_and_what_may_not_be_seen_does_not
     assert store.asked[-1] == (2,)
 
 
-def test_a_search_too_long_for_one_answer_goes_on_on_the_next_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_too_long_for_one_answer_continues_on_the_next_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outcry.answers.alerts._PAGE", 10)
     monkeypatch.setattr("outcry.answers.alerts._MOST_PAGES", 2)
     rows = [alert_row(1), *(alert_row(seq, symbol="NQ", contract="NQH2026") for seq in range(2, 40))]
@@ -255,7 +253,7 @@ def test_a_search_too_long_for_one_answer_goes_on_on_the_next_page(monkeypatch: 
     assert seqs(history(rows, es, before=20)) == [1]
 
 
-def test_without_a_store_there_is_no_past() -> None:
+def test_without_a_store_there_are_no_past_alerts() -> None:
     found = query(Registry()).alerts_history(ANN, None, None, None, None, None, None, NOW_NS).answer
     assert (found.count, found.next_before) == (0, None)
 

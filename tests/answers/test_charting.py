@@ -59,15 +59,17 @@ def test_the_open_session_follows_those_completed() -> None:
 
 
 def test_the_path_by_hand() -> None:
-    """Bracket A: seven rows of one TPO each, the centre 27641 is the POC. Of 7 TPOs the area wants 4.9: the pair above
-    (a tie goes up), then the pair below (two against one): 27639 to 27643."""
+    """Bracket A has seven rows of one TPO each, and the centre 27641 is the POC.
+
+    Of 7 TPOs the area needs 4.9: the pair above (a tie goes up), then the pair below (two against one), so 27639 to
+    27643."""
     registry = Registry()
     Shown(registry)
     first = chart(query(registry)).sessions[-1].path[0]
     assert (first.letter, first.poc, first.val, first.vah) == ("A", 6910.25, 6909.75, 6910.75)
 
 
-def test_of_the_night_before_there_is_what_was_folded_else_its_range() -> None:
+def test_the_overnight_has_its_ladder_or_at_least_its_range() -> None:
     registry = Registry()
     shown = Shown(registry)
     known = chart(query(registry)).sessions[-1].overnight
@@ -80,7 +82,7 @@ def test_of_the_night_before_there_is_what_was_folded_else_its_range() -> None:
     assert (folded.high, folded.low, folded.volumes) == (6900.25, 6899.75, [5, 0, 7])
 
 
-def test_before_the_open_there_is_the_night_and_no_levels() -> None:
+def test_before_the_open_there_is_the_overnight_without_levels() -> None:
     registry = Registry()
     Shown(registry, view=eth())
     newest = chart(query(registry)).sessions[-1]
@@ -91,14 +93,16 @@ def test_before_the_open_there_is_the_night_and_no_levels() -> None:
 
 
 def used(view: LiveView) -> LiveView:
-    """The same after naked POCs at 6910 and 6890, a poor high at 6913 and a poor low at 6909.75: the session of 6909.5
-    to 6913.25 has traded at the first POC, and beyond both extremes."""
+    """Return chart data with levels that the open session has traded.
+
+    Naked POCs are at 6910 and 6890, a poor high at 6913 and a poor low at 6909.75. The session of 6909.5 to 6913.25 has
+    traded at the first POC and beyond both extremes."""
     pocs = CarriedLevel(27640, PRIOR_DAY), CarriedLevel(27560, date(2025, 12, 30))
     extremes = (CarriedLevel(27652, PRIOR_DAY),), (CarriedLevel(27639, PRIOR_DAY),)
     return replace(view, opening=replace(view.opening, carried=CarriedLevels(pocs, *extremes)))
 
 
-def test_what_the_open_session_has_used_up_is_said_beside_what_stood_when_the_last_completed() -> None:
+def test_levels_used_up_by_the_open_session_are_marked() -> None:
     registry = Registry()
     shown = Shown(registry, view=used(VIEW))
     found = chart(query(registry))
@@ -112,7 +116,7 @@ def test_what_the_open_session_has_used_up_is_said_beside_what_stood_when_the_la
     scanned = {row.state.symbol: row.touched for row in query(registry).scan(ANN, NOW_NS)}
     assert [(level.price, level.date) for level in scanned["ES"]] == [(6910.0, str(PRIOR_DAY))]
     assert all(not touched for symbol, touched in scanned.items() if symbol != "ES")
-    shown.view = eth(used(VIEW))  # trades of the night use nothing up
+    shown.view = eth(used(VIEW))  # trades of the overnight session test and repair no level
     shown.channel.version += 1
     night = chart(query(registry))
     assert (night.touched_pocs, night.repaired_highs, night.repaired_lows) == ([], [], [])
@@ -130,7 +134,7 @@ def test_without_a_live_feed_it_ends_with_the_newest_completed_session() -> None
     assert found.state == "no_connection"
 
 
-def test_nothing_to_draw_is_refused_as_levels_are() -> None:
+def test_a_chart_without_data_is_refused_like_levels() -> None:
     asked = query(Registry(), MemorySessions())
     with pytest.raises(NoLicensedSource):
         asked.chart(BOB, "ES", None, NOW_NS)
@@ -147,18 +151,18 @@ def test_nothing_to_draw_is_refused_as_levels_are() -> None:
         ("CL", "decimal", 2, 1),
     ],
 )
-def test_how_prices_are_written(root: str, kind: str, decimals: int, parts: int) -> None:
+def test_price_formats(root: str, kind: str, decimals: int, parts: int) -> None:
     found = notation_of(REFERENCE.universe.products[root])
     assert (found.kind, found.decimals, found.parts) == (kind, decimals, parts)
 
 
-def test_the_contract_is_said() -> None:
+def test_the_answer_names_the_contract() -> None:
     registry = Registry()
     Shown(registry)
     assert chart(query(registry)).contract == ESH26.key
 
 
-def test_of_a_feed_that_fell_silent_it_is_known_since_when() -> None:
+def test_an_idle_feed_has_the_time_of_its_last_data() -> None:
     registry = Registry()
     shown = Shown(registry)
     asked = query(registry)
@@ -168,14 +172,15 @@ def test_of_a_feed_that_fell_silent_it_is_known_since_when() -> None:
     assert {row.state.symbol: row.last_data_at for row in asked.scan(ANN, NOW_NS)}[
         "ES"
     ] == "2026-01-06T15:04:56.123Z"
-    assert asked.last_data_at(BOB, "ES") is None  # who may not see the feed is told nothing of it
+    assert asked.last_data_at(BOB, "ES") is None  # callers who cannot see the feed do not receive this
     shown.stop("closed")
     assert asked.last_data_at(ANN, "ES") is None
 
 
-def test_what_a_session_is_measured_against_is_each_callers_own() -> None:
-    """Two completed sessions; one caller sees both, the other the newer one only: what the newer one opened against is
-    known to the first alone, whoever asked before."""
+def test_prior_levels_depend_on_what_the_caller_sees() -> None:
+    """Of two completed sessions, one caller sees both and the other only the newer one.
+
+    Only the first caller receives the prior levels of the newer session, in any order of requests."""
     older = completed(0, "dbn")
     above = load(older.profile)
     brackets = tuple(

@@ -50,10 +50,8 @@ def test_the_answer_has_exactly_the_fields_of_the_interface(installation: Instal
     body = msgspec.json.decode(msgspec.json.encode(levels(installation, GRANTED)))
     assert list(body) == ["symbol", "dataSource", "live", "asOf", "updatedAt", "lastPrice", "bias", "developing",
                           "prior", "overnight", "nakedPocs", "poorHighs", "poorLows", "playbook"]  # fmt: skip
-    # fourteen TPOs at 5500, six at each of the four rows below and five at each of the four above; 78 in all, 54.6
-    # wanted: 14, +12 below, +12 below, +10 above, +10 above = 58
-    # fourteen TPOs at 5500, six at each of the four rows below and five at each of the four above; 78 in all, 54.6
-    # wanted: 14, +12 below, +12 below, +10 above, +10 above = 58
+    # Fourteen TPOs at 5500, six at each of the four rows below and five at each of the four above are 78 in all. The
+    # area needs 54.6: 14, +12 below, +12 below, +10 above, +10 above = 58.
     assert body["prior"] == {"poc": 5500.0, "vah": 5501.0, "val": 5499.0}
     assert body["nakedPocs"] == [{"price": 5500.0, "date": "2024-07-02"}]
     assert (body["dataSource"], body["live"], body["asOf"]) == ("delayed", False, "2024-07-02")
@@ -82,7 +80,7 @@ def test_the_embargo_counts_from_the_close_and_ends_to_the_nanosecond(
     assert caught.value.details["reasons"] == ["no_connection", "embargo"]
     assert caught.value.details["embargo_until"] == "2024-07-03T20:15:00.000Z"
     with pytest.raises(NoLicensedSource) as other:
-        levels(installation, GRANTED, "ESZ2024", now_ns=end - 1)  # nothing is known of that contract at all
+        levels(installation, GRANTED, "ESZ2024", now_ns=end - 1)  # no session of that contract is stored
     assert other.value.details["reasons"] == ["no_connection", "no_completed_session"]
     assert levels(installation, GRANTED, now_ns=end).as_of == "2024-07-02"
 
@@ -108,7 +106,9 @@ def test_a_users_recordings_need_no_grant_and_are_visible_to_that_user_only(
             levels(installation, other)
 
 
-def test_ones_own_recording_answers_before_the_operators(installation: Installation, ticks: Write) -> None:
+def test_the_users_recording_takes_precedence_over_the_operators(
+    installation: Installation, ticks: Write
+) -> None:
     put(installation, ticks("20240702", *session(5500)))
     put(installation, ticks("20240702", *session(5600), folder="mine"), owner=7)
     mine = Scope(7, GRANTED.grants)
@@ -132,7 +132,7 @@ def test_a_grant_of_other_products_or_dates_shows_nothing(installation: Installa
     "symbol",
     ["ES", "es", "ESU4", "ESU24", "ESU2024", "MES", "mesu4", "/ES", "@ES", "CON.F.US.EP.U24", "ES.v.0"],
 )
-def test_every_spelling_answers_with_the_parents_ticker(
+def test_every_symbol_format_answers_with_the_parents_ticker(
     installation: Installation, ticks: Write, symbol: str
 ) -> None:
     put(installation, ticks("20240702", *session(5500)))
@@ -200,7 +200,7 @@ def test_history_between_dates(installation: Installation, ticks: Write) -> None
         installation.query.history(GRANTED, "ES", "yesterday", None, now_ns)
 
 
-def test_symbols_lists_the_whole_universe_and_what_is_seen(installation: Installation, ticks: Write) -> None:
+def test_symbols_lists_all_products_and_their_visible_data(installation: Installation, ticks: Write) -> None:
     put(installation, ticks("20240702", *session(5500)))
     found = installation.query.symbols(GRANTED, installation.clock.now_ns()).answer
     by_symbol = {state.symbol: state for state in found.symbols}
@@ -211,7 +211,7 @@ def test_symbols_lists_the_whole_universe_and_what_is_seen(installation: Install
     assert (nq.contract, nq.as_of, nq.data_source) == (None, None, None)
 
 
-def test_a_change_of_the_store_is_seen_at_once(installation: Installation, ticks: Write) -> None:
+def test_a_change_of_the_store_is_visible_at_once(installation: Installation, ticks: Write) -> None:
     put(installation, ticks("20240701", *session(5490)))
     assert levels(installation, GRANTED).as_of == "2024-07-01"
     put(installation, ticks("20240702", *session(5500)))

@@ -76,7 +76,7 @@ def test_a_live_answer_field_by_field() -> None:
     }  # fmt: skip
 
 
-def test_no_overnight_range_is_null() -> None:
+def test_a_missing_overnight_range_is_null() -> None:
     registry = Registry()
     Shown(registry, view=replace(VIEW, overnight=None))
     assert levels(query(registry), ANN).overnight is None
@@ -152,7 +152,7 @@ def test_who_sees_which_feed() -> None:
     assert levels(asked, BOB).data_source == "delayed"
 
 
-def test_ones_own_feed_falls_back_to_the_shared_one() -> None:
+def test_the_users_feed_falls_back_to_the_shared_one() -> None:
     registry = Registry()
     Shown(registry)
     own = Shown(registry, owner=1, feed="hers", view=replace(VIEW, last_ticks=27100))
@@ -193,8 +193,8 @@ def test_a_contract_that_is_not_front_answers_only_by_name() -> None:
     assert asked.context(ANN, "ESM6", NOW_NS).answer.contract == "ESM2026"
 
 
-def test_a_replay_of_the_past_is_asked_for_as_it_was_called_then() -> None:
-    """In 2026 ESZ3 means the contract of 2033; the feed that plays 2013 back calls it the one of 2013."""
+def test_a_replayed_contract_is_requested_by_its_symbol_of_that_time() -> None:
+    """In 2026 ESZ3 means the contract of 2033; for a feed that replays 2013 it means the one of 2013."""
     registry = Registry()
     day = date(2013, 10, 8)
     contract = replace(ESM26, year=2013, month=12)
@@ -221,10 +221,10 @@ def test_an_answer_has_the_time_when_its_symbol_may_roll() -> None:
     assert query(registry).levels(ANN, "ES", NOW_NS).fresh_until_ns == MIDNIGHT_NS
 
 
-# -- made once
+# -- computed once
 
 
-def test_one_answer_is_made_for_all_who_see_the_feed_alike() -> None:
+def test_callers_with_the_same_view_share_one_answer() -> None:
     registry = Registry()
     shown = Shown(registry)
     asked = query(registry)
@@ -238,7 +238,7 @@ def test_one_answer_is_made_for_all_who_see_the_feed_alike() -> None:
     assert len({id(one.answer) for one in found}) == 1
 
 
-def test_it_is_made_anew_once_a_version_and_not_within_two_milliseconds(
+def test_an_answer_is_recomputed_once_a_version_and_not_within_two_milliseconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0]
@@ -262,13 +262,13 @@ def test_it_is_made_anew_once_a_version_and_not_within_two_milliseconds(
     assert shown.peeks == 2
 
 
-def test_a_version_that_moves_while_it_is_made_is_made_again() -> None:
+def test_an_answer_is_recomputed_if_the_version_changes_meanwhile() -> None:
     registry = Registry()
     shown = Shown(registry)
     view = VIEW
 
     def peek() -> Any:
-        shown.channel.version += 1  # a trade comes while the view is worked out
+        shown.channel.version += 1  # a trade arrives while the view is computed
         return view
 
     shown.channel._peek = peek  # pyright: ignore[reportPrivateUsage]
@@ -279,7 +279,7 @@ def test_a_version_that_moves_while_it_is_made_is_made_again() -> None:
     assert made.version < shown.channel.version
 
 
-def test_from_many_threads_it_is_made_once() -> None:
+def test_many_threads_compute_an_answer_once() -> None:
     registry = Registry()
     shown = Shown(registry)
     asked = query(registry)
@@ -350,13 +350,13 @@ def test_context_of_a_live_session() -> None:
     )
     assert (data.first, data.last) == ("2026-01-06T14:30:00.001Z", "2026-01-06T15:04:56.123Z")
     assert (found.method.vpoc_source, found.overnight and found.overnight.high) == ("trades", 6916.5)
-    # IB 27637 to 27654, 17 ticks: half of it is 8.5, away from the balance 9: 27663 is 6915.75, 27628 is 6907
+    # IB 27637 to 27654 is 17 ticks; half of it is 8.5, rounded away to 9: 27663 is 6915.75, 27628 is 6907
     assert (found.ib_extensions[0].up, found.ib_extensions[0].down) == (6915.75, 6907.0)
 
 
 @pytest.mark.parametrize(("hour_over", "final"), [(False, False), (True, True)])
 def test_the_kind_of_open_is_final_once_the_second_half_hour_is_over(hour_over: bool, final: bool) -> None:
-    """From 15:00 UTC on, when bracket B has traded, there is one; from 15:30 on it stays."""
+    """The open type exists from 15:00 UTC on, after trades in bracket B, and is final from 15:30 on."""
     registry = Registry()
     Shown(registry, view=replace(VIEW, ib_complete=hour_over))
     session = query(registry).context(ANN, "ES", NOW_NS).answer.session
@@ -412,7 +412,7 @@ def test_reasons_of_the_users_feed_precede_the_shared_one_and_a_back_month() -> 
     assert asked.context(ANN, "ES", NOW_NS).answer.state == "stale_link"
 
 
-def test_a_completed_session_of_the_simulator_is_marked_as_invented() -> None:
+def test_a_completed_session_of_the_simulator_is_marked_as_simulated() -> None:
     asked = query(Registry(), MemorySessions(0, source="simulator"))
     assert asked.context(ANN, "ES", NOW_NS).answer.invented
 
@@ -432,7 +432,7 @@ def test_profile_without_a_date_is_of_the_open_session() -> None:
     assert asked.profile(ANN, "ES", None, NOW_NS).answer.levels.date == "2026-01-05"
 
 
-def test_symbols_tell_live_from_delayed_from_nothing() -> None:
+def test_symbols_distinguish_live_delayed_and_no_data() -> None:
     registry = Registry()
     shown = Shown(
         registry, contract=NQH26, view=replace(VIEW, opening=replace(OPENING, contract="NQH2026", root="NQ"))
@@ -454,7 +454,7 @@ def test_symbols_tell_live_from_delayed_from_nothing() -> None:
     assert (nq.live, nq.data_source, nq.state) == (False, None, "closed")
 
 
-def test_history_is_of_completed_sessions_whatever_is_live() -> None:
+def test_history_contains_completed_sessions_only() -> None:
     registry = Registry()
     Shown(registry)
     found = query(registry).history(ANN, "ES", None, None, NOW_NS).answer

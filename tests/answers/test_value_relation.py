@@ -18,7 +18,7 @@ from outcry.wire.answers import ProfileRow
         ((104, 100), (104, 100), "same"),
     ],
 )
-def test_where_value_lies(now: tuple[float, float], prior: tuple[float, float], place: str) -> None:
+def test_position_of_value(now: tuple[float, float], prior: tuple[float, float], place: str) -> None:
     assert value_relation(*now, *prior) == place
 
 

@@ -25,13 +25,13 @@ def test_every_pair_of_phase_and_sign_is_in_the_table_or_never_happens() -> None
     assert set(RUNNING) | set(RESTING) == set(Phase)
 
 
-def test_only_a_person_wakes_what_rests() -> None:
+def test_only_a_user_resumes_a_paused_connection() -> None:
     for phase in RESTING:
         assert {sign for of, sign in TRANSITIONS if of is phase} == {Sign.REQUESTED, Sign.PAUSED}
         assert moved(phase, Sign.REQUESTED) is Phase.CONNECTING
 
 
-def test_every_phase_is_reached_from_a_new_connection() -> None:
+def test_every_phase_is_reachable_from_a_new_connection() -> None:
     reached = {Phase.CONNECTING}
     for _ in Phase:
         reached |= {to for (of, _), to in TRANSITIONS.items() if of in reached}
@@ -61,7 +61,7 @@ def test_every_phase_is_reached_from_a_new_connection() -> None:
         "silent", "not-sent", "one-refused", "lost-and-refused", "all-refused", "login",
     ],
 )  # fmt: skip
-def test_what_streams_say_of_their_connection(streams: list[StreamStatus], sign: Sign, code: str) -> None:
+def test_connection_state_from_its_streams(streams: list[StreamStatus], sign: Sign, code: str) -> None:
     assert summarize_streams(streams) == (sign, code)
 
 
@@ -73,8 +73,10 @@ class Present:
         return self.at_ns
 
 
-def test_the_next_contract_comes_with_the_front_one_before_a_roll() -> None:
-    """The equity indices' December contract ends on the third Friday, the 18th, in 2026; crude's ends in November."""
+def test_the_next_contract_is_followed_before_a_roll() -> None:
+    """A connection also provides the next contract shortly before a roll.
+
+    The equity indices' December contract ends on the third Friday, the 18th, in 2026; crude's ends in November."""
     clock = Present(0)
     wanted = contract_selector(load_reference(None).universe, ["ES", "CL"], clock)
     found = {}

@@ -149,19 +149,19 @@ def test_a_broker_connection_makes_only_the_owners_key_live(tmp_path: Path) -> N
         assert key.state() == bobs.state() == delayed(MONDAY)
         harness.connect()
         await key.until(LIVE)
-        assert Key(harness, "ann@example.com", "pro").state() == LIVE  # another key of hers
+        assert Key(harness, "ann@example.com", "pro").state() == LIVE  # another key of the same user
         assert bobs.state() == delayed(MONDAY)
 
     run(tmp_path, work)
 
 
-def test_silence_takes_it_back_to_delayed_and_it_returns_by_itself(tmp_path: Path) -> None:
+def test_an_idle_feed_is_delayed_until_data_returns(tmp_path: Path) -> None:
     async def work(harness: BrokerHarness) -> None:
         key = Key(harness, "ann@example.com")
         harness.connect()
         await key.until(LIVE)
         harness.peer.freeze(on=True)
-        # what it brought of Tuesday is her own by now, and no embargo applies to that
+        # its data of Tuesday now belongs to its owner and has no embargo
         await key.until(delayed(TUESDAY))
         harness.peer.freeze(on=False)
         await key.until(LIVE)
@@ -169,12 +169,12 @@ def test_silence_takes_it_back_to_delayed_and_it_returns_by_itself(tmp_path: Pat
     run(tmp_path, work)
 
 
-def test_a_connection_that_breaks_takes_it_back_to_delayed_until_it_has_caught_up(tmp_path: Path) -> None:
+def test_a_broken_connection_is_delayed_until_it_has_caught_up(tmp_path: Path) -> None:
     async def work(harness: BrokerHarness) -> None:
         key = Key(harness, "ann@example.com")
         harness.connect()
         await key.until(LIVE)
-        harness.peer.freeze(on=True)  # it does not come back at once
+        harness.peer.freeze(on=True)  # it does not become live at once
         await harness.peer.drop()
         await key.until(delayed(TUESDAY))
         before = key.levels()
@@ -190,7 +190,7 @@ def test_a_connection_that_breaks_takes_it_back_to_delayed_until_it_has_caught_u
     run(tmp_path, work)
 
 
-def test_a_login_refused_leaves_it_delayed_until_its_owner_signs_in_again(tmp_path: Path) -> None:
+def test_a_refused_login_is_delayed_until_its_owner_signs_in_again(tmp_path: Path) -> None:
     async def work(harness: BrokerHarness) -> None:
         key = Key(harness, "ann@example.com")
         harness.connect()
@@ -205,7 +205,7 @@ def test_a_login_refused_leaves_it_delayed_until_its_owner_signs_in_again(tmp_pa
     run(tmp_path, work)
 
 
-def test_a_connection_that_never_came_about_is_why_there_is_nothing(tmp_path: Path) -> None:
+def test_a_connection_that_never_opened_is_the_reason_for_no_data(tmp_path: Path) -> None:
     async def work(harness: BrokerHarness) -> None:
         key, bobs = Key(harness, "ann@example.com"), Key(harness, "bob@example.com")
         harness.peer.given = {"key": "memory-mistyped"}
@@ -251,16 +251,16 @@ def test_the_close_the_night_a_disconnect_and_a_new_connection(tmp_path: Path) -
         harness.connect()
         await key.until(LIVE)
         await harness.play(CLOSE_NS + MINUTE, 2 * MINUTE)
-        # closed, but for five minutes not completed: the day before answers
+        # closed, but not completed for five minutes: the day before answers
         await key.until(delayed(TUESDAY))
         await harness.play(CLOSE_NS + 6 * MINUTE, MINUTE)
         await key.until(delayed(DAY), 40)
         await harness.play(NIGHT_NS - MINUTE, 10 * MINUTE)
         assert key.state() == delayed(DAY)
         await harness.play(NIGHT_NS + 2 * MINUTE, MINUTE)
-        await key.until(LIVE)  # the night session, measured against the day
+        await key.until(LIVE)  # the overnight session, with the day's levels as prior
         assert harness.connections.disconnect(harness.user, harness.id, harness.clock.now_ns())
-        await key.until(delayed(DAY))  # what it brought stays hers
+        await key.until(delayed(DAY))  # the data it received stays with its owner
         assert bobs.state() == ["no_connection", "no_completed_session"]
         await harness.until(lambda: not harness.connections.connections(harness.user), "nothing connected")
         harness.connect()
@@ -269,7 +269,7 @@ def test_the_close_the_night_a_disconnect_and_a_new_connection(tmp_path: Path) -
     run(tmp_path, work)
 
 
-def test_a_shared_feed_answers_whom_it_is_granted_to_after_their_own(tmp_path: Path) -> None:
+def test_a_granted_shared_feed_answers_after_the_users_own(tmp_path: Path) -> None:
     async def work(harness: BrokerHarness) -> None:
         installation, now_ns = harness.installation, harness.clock.now_ns
         ann, bob = Key(harness, "ann@example.com"), Key(harness, "bob@example.com")
@@ -281,7 +281,7 @@ def test_a_shared_feed_answers_whom_it_is_granted_to_after_their_own(tmp_path: P
         await ann.until(SHARED)
         assert bob.state() == SHARED
         assert installation.store.revoke_grant(number, now_ns())
-        # Tuesday's of the operator's is under embargo still
+        # the operator's Tuesday is still under embargo
         assert ann.state() == bob.state() == ["no_connection", "embargo"]
         installation.store.add_grant(
             GrantRow(0, f"user:{row.user_id}", "live", ("ES",), None, None, 0, None), now_ns()

@@ -36,7 +36,7 @@ def elsewhere(harness: BrokerHarness) -> None:
     object.__setattr__(harness.connections._parts, "rules", ConnectionPolicy(local=False))
 
 
-def test_a_broker_of_the_users_machine_is_neither_connected_nor_renewed_nor_tried_by_a_server(
+def test_a_server_never_connects_brokers_of_the_users_machine(
     tmp_path: Path,
 ) -> None:
     async def work(harness: BrokerHarness) -> None:
@@ -62,8 +62,8 @@ def test_a_broker_of_the_users_machine_is_neither_connected_nor_renewed_nor_trie
     run(tmp_path, work)
 
 
-def test_a_connection_that_cannot_be_begun_costs_no_other(tmp_path: Path) -> None:
-    """The first user's credentials crash the adapter; the second user's connection is live nevertheless."""
+def test_a_connection_that_fails_to_start_affects_no_other(tmp_path: Path) -> None:
+    """The first user's credentials crash the adapter, and the second user's connection is still live."""
 
     async def work(harness: BrokerHarness) -> None:
         usual = harness.peer.adapter.feed
@@ -88,9 +88,7 @@ def test_a_connection_that_cannot_be_begun_costs_no_other(tmp_path: Path) -> Non
     run(tmp_path, work)
 
 
-def test_a_store_that_is_busy_is_asked_at_each_look_and_not_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_busy_store_is_queried_once_per_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(harness: BrokerHarness) -> None:
         harness.connect()
         await harness.until_phase(LIVE)
@@ -115,7 +113,7 @@ def test_a_store_that_is_busy_is_asked_at_each_look_and_not_more(
     run(tmp_path, work)
 
 
-def test_a_contract_whose_stream_met_a_fault_is_no_live_connection(tmp_path: Path) -> None:
+def test_a_failed_stream_makes_its_connection_not_live(tmp_path: Path) -> None:
     async def work(harness: BrokerHarness) -> None:
         usual = harness.engine._streams.acquire_for
 
@@ -132,18 +130,18 @@ def test_a_contract_whose_stream_met_a_fault_is_no_live_connection(tmp_path: Pat
         assert found is not None
         assert ("NQZ2026", False) in [(one.contract, one.passed) for one in found]
         harness.engine._streams.acquire_for = usual
-        await harness.until_phase(LIVE)  # it is tried again by itself
+        await harness.until_phase(LIVE)  # it is retried without intervention
 
     run(tmp_path, work)
 
 
-def test_what_an_agent_pushes_under_a_brokers_name_stays_shown(tmp_path: Path) -> None:
+def test_an_agents_feed_with_a_brokers_name_stays_visible(tmp_path: Path) -> None:
     async def work(harness: BrokerHarness) -> None:
         await asyncio.sleep(0.2)  # the supervisor has begun
         feed = PushedFeed("memory", CAPS, "a run")
         task = harness.engine.attach_contract(harness.user, feed, ES)
-        await asyncio.wait([task])  # nothing was pushed: it refuses
-        await asyncio.sleep(0.5)  # many looks
+        await asyncio.wait([task])  # without a push, the supervisor refuses
+        await asyncio.sleep(0.5)  # many checks
         assert [row.label for row in harness.connections.connections(harness.user)] == ["memory"]
 
     run(tmp_path, work)
@@ -164,7 +162,7 @@ def test_an_ended_connection_disappears_and_its_streams_are_released_later(tmp_p
     run(tmp_path, work)
 
 
-def test_other_products_are_brought_and_those_given_up_are_not(tmp_path: Path) -> None:
+def test_added_products_are_followed_and_removed_ones_are_not(tmp_path: Path) -> None:
     async def work(harness: BrokerHarness) -> None:
         harness.connect(["ES"])
         await harness.until_phase(LIVE)
@@ -181,8 +179,8 @@ def test_other_products_are_brought_and_those_given_up_are_not(tmp_path: Path) -
     run(tmp_path, work)
 
 
-def test_a_login_that_is_refused_is_not_tried_at_each_press(tmp_path: Path) -> None:
-    """Thirty presses in an hour, on one connection and on those made after it, reach the vendor eight times."""
+def test_refused_logins_are_not_retried_on_every_request(tmp_path: Path) -> None:
+    """Thirty requests in an hour, for one connection and its successors, reach the vendor eight times."""
 
     async def work(harness: BrokerHarness) -> None:
         harness.connect()

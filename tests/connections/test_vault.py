@@ -26,12 +26,12 @@ def sealed(made: Vault, row: ConnectionRow = ROW, version: int = 1) -> SealedEnt
     return made.seal(row.user_id, row.broker, ENTRIES)(row.id, version)
 
 
-def test_entries_open_where_they_were_sealed() -> None:
+def test_an_entry_decrypts_in_its_own_record() -> None:
     made = vault(k1=K1)
     stored = sealed(made)
     assert (stored.kid, stored.version, stored.connection_id) == ("k1", 1, 7)
     assert made.open(ROW, stored) == ENTRIES
-    assert vault(k1=K1).open(ROW, stored) == ENTRIES  # by another process
+    assert vault(k1=K1).open(ROW, stored) == ENTRIES  # encrypted by another process
     for part in (stored.sealed, stored.wrapped):
         assert b"SuperSecret" not in part
 
@@ -41,7 +41,7 @@ def test_entries_open_where_they_were_sealed() -> None:
     [replace(ROW, user_id=4), replace(ROW, id=8), replace(ROW, broker="tastytrade")],
     ids=["another user", "another connection", "another broker"],
 )
-def test_a_row_that_was_moved_does_not_open(row: ConnectionRow) -> None:
+def test_a_moved_row_does_not_decrypt(row: ConnectionRow) -> None:
     made = vault(k1=K1)
     stored = sealed(made)
     with pytest.raises(VaultBroken):
@@ -52,7 +52,7 @@ def test_a_row_that_was_moved_does_not_open(row: ConnectionRow) -> None:
         made.rewrap(row, replace(stored, connection_id=row.id))
 
 
-def test_older_entries_do_not_open_as_newer_ones_nor_beside_their_key() -> None:
+def test_older_entries_do_not_decrypt_as_newer_ones_nor_with_another_key() -> None:
     made = vault(k1=K1)
     old, new = sealed(made, version=1), sealed(made, version=2)
     with pytest.raises(VaultBroken):
@@ -64,7 +64,7 @@ def test_older_entries_do_not_open_as_newer_ones_nor_beside_their_key() -> None:
 
 
 @given(st.sampled_from(["sealed", "wrapped"]), st.data())
-def test_nothing_that_was_altered_opens(part: str, data: st.DataObject) -> None:
+def test_altered_entries_do_not_decrypt(part: str, data: st.DataObject) -> None:
     made = vault(k1=K1)
     stored = sealed(made)
     whole = bytearray(getattr(stored, part))
@@ -76,7 +76,7 @@ def test_nothing_that_was_altered_opens(part: str, data: st.DataObject) -> None:
         made.open(ROW, replace(stored, **{part: bytes(whole[:at])}))
 
 
-def test_another_key_of_the_same_name_opens_nothing() -> None:
+def test_another_key_of_the_same_name_decrypts_nothing() -> None:
     stored = sealed(vault(k1=K1))
     for other in (vault(k1=K2), vault(k2=K1)):
         with pytest.raises(VaultBroken):
@@ -89,14 +89,14 @@ def test_a_wrapped_key_does_not_open_under_the_name_of_another_key() -> None:
         both.open(ROW, replace(sealed(both), kid="k2"))
 
 
-def test_each_sealing_has_a_key_and_a_nonce_of_its_own() -> None:
+def test_each_encryption_has_its_own_key_and_nonce() -> None:
     made = vault(k1=K1)
     first, second = sealed(made), sealed(made)
     assert first.sealed[13:] != second.sealed[13:]
     assert first.wrapped != second.wrapped
 
 
-def test_keys_and_entries_are_in_no_representation_and_no_complaint() -> None:
+def test_keys_and_entries_are_in_no_representation_and_no_error() -> None:
     made = vault(k1=K1)
     seal = made.seal(3, "databento", ENTRIES)
     stored = seal(7, 1)
@@ -110,7 +110,7 @@ def test_keys_and_entries_are_in_no_representation_and_no_complaint() -> None:
     for text in texts:
         assert "SuperSecret" not in text
         assert K1.hex()[:8] not in text
-        assert repr(K1)[2:-1] not in text  # whole: a few bytes of it stand in any ciphertext by chance
+        assert repr(K1)[2:-1] not in text  # any ciphertext contains a few of its bytes by chance
 
 
 def test_a_canary_tells_the_right_key_from_another_of_its_name() -> None:
@@ -131,7 +131,7 @@ def test_a_key_that_appears_while_a_service_runs_is_found() -> None:
     before = sealed(running)
     now = {"k2": K2, "k1": K1}
     after = sealed(running)
-    assert after.kid == "k2"  # nothing new goes under the older key
+    assert after.kid == "k2"  # the older key encrypts no new entries
     other = Vault(lambda: VaultKeys(dict(now)))
     now = {"k3": K1, "k2": K2}
     assert other.open(ROW, after) == ENTRIES
@@ -142,7 +142,7 @@ def test_a_key_that_appears_while_a_service_runs_is_found() -> None:
 
 @dataclass
 class Shelf:
-    """Entries in memory, as `SqlVaultStore` lists and exchanges them. `renewing`: a row renewed in the middle."""
+    """Entries in memory with the interface of `SqlVaultStore`. `renewing`: a row renewed in the middle."""
 
     stored: dict[int, tuple[ConnectionRow, SealedEntries]]
     renewing: dict[int, SealedEntries] = field(default_factory=dict)
@@ -185,7 +185,7 @@ def test_rewrapping_leaves_the_entries_as_they_are_and_opens_without_the_old_key
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_rewrapping_that_was_interrupted_goes_on_where_it_was() -> None:
+def test_interrupted_rewrapping_continues() -> None:
     store = shelf(vault(k1=K1), 7)
     both = vault(k2=K2, k1=K1)
     begun = rewrapped(both, store)  # type: ignore[arg-type]
@@ -208,7 +208,7 @@ def test_credentials_changed_during_a_rotation_stay_and_damaged_ones_do_not_stop
     assert [entries.kid for _, entries in store.stored.values()] == ["k2", "k2", "k1", "k2"]
 
 
-def test_what_is_sealed_is_the_mapping_and_nothing_else() -> None:
+def test_only_mappings_are_encrypted() -> None:
     made = vault(k1=K1)
     empty = made.seal(3, "databento", {})(7, 1)
     assert made.open(ROW, empty) == {}

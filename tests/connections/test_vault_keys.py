@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_key_is_made_at_the_first_start_and_is_its_owners(tmp_path: Path) -> None:
+def test_a_key_is_created_at_the_first_start_readable_by_its_owner_only(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     with opened(tmp_path) as (_, vault):
         assert vault.keys.kids == ("k1",)
@@ -63,12 +63,12 @@ def test_a_key_is_made_at_the_first_start_and_is_its_owners(tmp_path: Path) -> N
         assert path.read_text() == before
 
 
-def test_what_was_entered_is_there_after_a_restart(folder: Path) -> None:
+def test_credentials_survive_a_restart(folder: Path) -> None:
     with opened(folder) as (installation, vault):
         assert entered(installation, vault, 1) == ENTRIES
 
 
-def test_a_lost_key_is_not_replaced_where_anything_is_sealed_under_it(folder: Path) -> None:
+def test_a_lost_key_in_use_is_not_replaced(folder: Path) -> None:
     text = (folder / VAULT_FILE).read_text()
     (folder / VAULT_FILE).unlink()
     with (
@@ -82,7 +82,7 @@ def test_a_lost_key_is_not_replaced_where_anything_is_sealed_under_it(folder: Pa
         assert entered(installation, vault, 1) == ENTRIES
 
 
-def test_a_key_nothing_is_sealed_under_is_made_anew_under_another_name(tmp_path: Path) -> None:
+def test_an_unused_lost_key_is_replaced_under_another_name(tmp_path: Path) -> None:
     with opened(tmp_path):
         pass
     (tmp_path / VAULT_FILE).unlink()
@@ -121,17 +121,17 @@ def test_a_wrong_key_is_refused_at_the_start_and_not_quoted(folder: Path, text: 
         assert secret not in str(refusal.value)
 
 
-def test_a_file_that_goes_while_a_service_runs_takes_no_new_entries_with_it(tmp_path: Path) -> None:
+def test_a_service_without_its_key_file_encrypts_no_new_entries(tmp_path: Path) -> None:
     with opened(tmp_path) as (installation, vault):
         number = connected(installation, vault)
         (tmp_path / VAULT_FILE).unlink()
         with pytest.raises(VaultBroken, match="is missing"):
             connected(installation, vault, "massive")
-        assert entered(installation, vault, number) == ENTRIES  # as long as it runs
+        assert entered(installation, vault, number) == ENTRIES  # while it runs
         assert len(SqlConnectionStore(installation.database).rows()) == 1
 
 
-def test_keys_may_come_from_the_settings_and_no_file_is_made_then(tmp_path: Path) -> None:
+def test_with_keys_in_the_settings_no_file_is_created(tmp_path: Path) -> None:
     with opened(tmp_path, f"a:{A}") as (installation, vault):
         connected(installation, vault)
     assert not (tmp_path / VAULT_FILE).exists()
@@ -153,7 +153,7 @@ def test_a_malformed_setting_is_refused_by_name_and_not_quoted() -> None:
         assert A[:-1] not in str(refusal.value)
 
 
-def test_rotating_brings_everything_under_a_new_key_while_a_service_runs(
+def test_rotation_rewraps_all_entries_while_a_service_runs(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with opened(folder) as (installation, vault):
@@ -161,7 +161,7 @@ def test_rotating_brings_everything_under_a_new_key_while_a_service_runs(
         before = (folder / VAULT_FILE).read_text().split()[1]
         assert vaulting.rotate(data=str(folder)) == 0
         assert "2 connections now use key k2." in capsys.readouterr().err
-        # the running service goes on, with what was there and with what is new
+        # the running service opens old and new entries
         assert entered(installation, vault, 1) == entered(installation, vault, second) == ENTRIES
         third = connected(installation, vault, "tastytrade")
         assert entered(installation, vault, third) == ENTRIES
@@ -174,14 +174,14 @@ def test_rotating_brings_everything_under_a_new_key_while_a_service_runs(
     assert capsys.readouterr().out == "k1\t0\tretired\nk2\t3\tnewest\n"
 
 
-def test_a_rotation_that_was_interrupted_is_finished_and_not_begun_anew(
+def test_an_interrupted_rotation_is_finished_and_not_restarted(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(vaulting, "rewrapped", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             vaulting.rotate(data=str(folder))
-    with opened(folder) as (installation, vault):  # it can be started in between
+    with opened(folder) as (installation, vault):  # a service can start in between
         assert vault.keys.kids == ("k2", "k1")
         assert entered(installation, vault, 1) == ENTRIES
     capsys.readouterr()
@@ -193,7 +193,7 @@ def test_a_rotation_that_was_interrupted_is_finished_and_not_begun_anew(
         assert entered(installation, vault, 1) == ENTRIES
 
 
-def test_entries_that_do_not_open_keep_their_key_and_stop_no_others(
+def test_undecryptable_entries_stay_unchanged_and_stop_no_others(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with opened(folder) as (installation, vault):
@@ -211,7 +211,7 @@ def test_entries_that_do_not_open_keep_their_key_and_stop_no_others(
         assert vault.keys.kids == ("k2",)
 
 
-def test_with_keys_of_the_settings_rotating_goes_to_the_first_of_them(
+def test_rotation_with_keys_in_the_settings_uses_the_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path, f"a:{A}") as (installation, vault):
@@ -229,13 +229,13 @@ def test_with_keys_of_the_settings_rotating_goes_to_the_first_of_them(
         opened(tmp_path, f"a:{A},b:{B}").__enter__()
 
 
-def test_two_cannot_exchange_the_key_at_once(folder: Path) -> None:
+def test_simultaneous_rotations_are_refused(folder: Path) -> None:
     with exchanging(Settings(data=str(folder))), pytest.raises(BadVaultKeys, match="is running"):
         vaulting.rotate(data=str(folder))
     assert vaulting.rotate(data=str(folder)) == 0
 
 
-def test_a_key_lost_for_good_is_given_up_and_its_owners_sign_in_again(
+def test_forgetting_a_lost_key_requires_its_owners_to_sign_in_again(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / VAULT_FILE).write_text(f"k1 {B}\n")
@@ -257,7 +257,7 @@ def test_a_key_lost_for_good_is_given_up_and_its_owners_sign_in_again(
     assert vaulting.status(data=str(folder)) == 0
 
 
-def test_a_key_file_that_is_gone_is_given_up_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lost_key_file_can_be_forgotten_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / VAULT_FILE).unlink()
     assert vaulting.forget(yes=True, data=str(folder)) == 0
     assert "Deleted the credentials of 1 connection." in capsys.readouterr().out
@@ -265,7 +265,7 @@ def test_a_key_file_that_is_gone_is_given_up_too(folder: Path, capsys: pytest.Ca
         assert vault.keys.kids == ("k2",)
 
 
-def test_giving_up_keys_touches_nothing_where_all_are_there(
+def test_forgetting_keys_changes_nothing_if_all_are_present(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = (folder / VAULT_FILE).read_text()
@@ -276,7 +276,7 @@ def test_giving_up_keys_touches_nothing_where_all_are_there(
         assert entered(installation, vault, 1) == ENTRIES
 
 
-def test_the_doctor_looks_at_the_vault(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_checks_the_vault(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / VAULT_FILE).chmod(0o644)
     assert doctor.doctor(data=str(folder)) == 1
     assert (
@@ -289,7 +289,7 @@ def test_the_doctor_looks_at_the_vault(folder: Path, capsys: pytest.CaptureFixtu
     assert "vault.key is missing" in capsys.readouterr().out
 
 
-def test_a_backup_opens_what_it_holds(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_backup_can_decrypt_its_entries(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     copy = tmp_path_factory.mktemp("backup")
     assert backup.backup(copy, data=str(folder)) == 0
     assert (copy / VAULT_FILE).stat().st_mode & 0o777 == 0o600

@@ -36,7 +36,7 @@ RECORDINGS = [
 def played(
     tmp_path: Path, files: Sequence[Path], options: ReadOptions, contract: Contract
 ) -> tuple[Rows, Sequence[AlertRow], dict[str, SessionLevels]]:
-    """The bars, the alerts they fired, and the levels of the sessions stored, by date."""
+    """Return the bars, the alerts they fired, and the levels of the stored sessions by date."""
     with open_installation(Settings(data=str(tmp_path / "data"))) as installation:
         library, universe = FileLibrary(), installation.reference.universe
         batches = [b for one in readings_of(library, universe, files, options) for b in one.batches()]
@@ -64,7 +64,7 @@ def played(
 
 
 def level_of(alert: AlertRow, stored: dict[str, SessionLevels]) -> float:
-    """The level an alert is about, from the sessions that were stored."""
+    """Return the level of an alert, from the stored sessions."""
     before = {of: prior for prior, of in pairwise(sorted(stored))}
     prior = stored[before[str(alert.trade_date)]] if str(alert.trade_date) in before else None
     if alert.ref in {"VAH", "VAL"}:
@@ -78,7 +78,7 @@ def level_of(alert: AlertRow, stored: dict[str, SessionLevels]) -> float:
 
 
 def prices_in(text: str) -> list[float]:
-    """The prices of a message, without its symbol and the date of a level."""
+    """Return the prices in a message, without its symbol and the date of a level."""
     _, _, text = re.sub(r"\d{4}-\d\d-\d\d", "", text).partition(" ")
     return [float(price) for price in re.findall(r"\d+(?:\.\d+)?", text)]
 
@@ -95,7 +95,7 @@ def test_every_alert_of_a_minute_recording_names_its_level_and_a_price_the_bar_r
         text, level = message(alert), level_of(alert, stored)
         prices, kind = prices_in(text), alert.type.value
         assert (params(alert.params)["level"], level in prices) == (level, True), text
-        bar = bars[alert.at_ns]  # it fired, or was the last of what closed
+        bar = bars[alert.at_ns]  # it fired the alert, or was the last of the bar that closed
         low, high, close = (float(bar[name]) / PRICE_SCALE for name in ("low", "high", "close"))
         if kind.startswith(("va-accept", "va-reject")):
             assert prices[-1] == close, text

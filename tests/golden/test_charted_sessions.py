@@ -15,11 +15,11 @@ def chart(installation: Installation, symbol: str = "ES", sessions: int = 60) ->
 
 
 def letters(session: ChartSession, price: float) -> str:
-    """The letters of a row, by what a bracket is: every tick from its low to its high."""
+    """Return the letters of a row by the definition of a bracket: every tick from its low to its high."""
     return "".join(b.letter for b in session.brackets if b.low <= price <= b.high)
 
 
-def test_its_levels_are_those_of_history(installation: Installation) -> None:
+def test_chart_levels_equal_those_of_history(installation: Installation) -> None:
     found = chart(installation)
     history = installation.query.history(
         EVERYTHING, "ES", None, None, installation.clock.now_ns()
@@ -28,7 +28,7 @@ def test_its_levels_are_those_of_history(installation: Installation) -> None:
     assert len(history) == 3
 
 
-def test_its_brackets_and_volumes_are_the_profiles_rows(installation: Installation) -> None:
+def test_chart_brackets_and_volumes_equal_the_profile(installation: Installation) -> None:
     for session in chart(installation).sessions:
         rows = installation.query.profile(
             EVERYTHING, "ES", session.date, installation.clock.now_ns()
@@ -41,7 +41,7 @@ def test_its_brackets_and_volumes_are_the_profiles_rows(installation: Installati
         assert drawn[::-1] == [(row.price, row.letters, row.volume) for row in rows]
 
 
-def test_the_path_ends_at_the_levels_and_every_point_is_of_its_brackets(installation: Installation) -> None:
+def test_the_path_ends_at_the_levels_and_every_point_matches_its_brackets(installation: Installation) -> None:
     for session in chart(installation).sessions:
         assert session.levels is not None
         last = session.path[-1]
@@ -62,12 +62,12 @@ def test_the_path_ends_at_the_levels_and_every_point_is_of_its_brackets(installa
 def test_brackets_begin_half_an_hour_apart(installation: Installation) -> None:
     for session in chart(installation, "GC").sessions:
         starts = [b.start for b in session.brackets]
-        assert starts[0] == session.open  # gold opens at 8:20: not on the half-hour
+        assert starts[0] == session.open  # gold opens at 8:20, which is not on the half-hour
         minutes = [int(start[11:13]) * 60 + int(start[14:16]) for start in starts]
         assert {b - a for a, b in pairwise(minutes)} == {30}
 
 
-def test_fewer_sessions_are_the_newest(installation: Installation) -> None:
+def test_a_limited_chart_has_the_newest_sessions(installation: Installation) -> None:
     assert [s.date for s in chart(installation, sessions=2).sessions] == [
         s.date for s in chart(installation).sessions
     ][-2:]

@@ -28,9 +28,7 @@ def days(installation: Installation) -> dict[str, dict[str, str | None]]:
     }
 
 
-def test_stored_sessions_have_the_kind_of_day_the_rule_gives_before_and_after_a_refold(
-    shared: Path, tmp_path: Path
-) -> None:
+def test_stored_day_types_follow_the_rules_before_and_after_a_refold(shared: Path, tmp_path: Path) -> None:
     with open_installation(Settings(data=str(tmp_path))) as installation:
         for folder in ("cme/minute/es", "comex/minute/gc"):
             for path in installation.importer.library.expand(shared / "data" / "lean" / folder):

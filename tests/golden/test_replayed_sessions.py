@@ -49,7 +49,7 @@ def readings(installation: Installation, shared: Path, folder: str) -> Sequence[
 def recorded(
     installation: Installation, shared: Path, folder: str, contract: Contract
 ) -> tuple[Rows, Quality]:
-    """All rows of a contract, straight from the files."""
+    """Return all rows of a contract from the files."""
     batches = [
         b
         for reading in readings(installation, shared, folder)
@@ -62,7 +62,7 @@ def recorded(
 def so_far(
     installation: Installation, rows: Rows, quality: Quality, contract: Contract, now_ns: int
 ) -> SessionProfile | None:
-    """What the bulk kernel makes of the session open at an instant, from the rows known by then."""
+    """Return the bulk kernel's levels of the session open at a time, from the rows up to then."""
     session = installation.reference.calendar.session_at(contract.root, now_ns)
     if session is None:
         return None
@@ -92,7 +92,7 @@ async def live(installation: Installation, feed: ReplayFeed) -> tuple[Engine, An
 
 
 async def begun(stepper: StepPacer) -> None:
-    """The files have been read, and the engine waits for their first rows."""
+    """Wait until the files have been read and the engine waits for their first rows."""
     while not stepper._held:
         await asyncio.sleep(0.01)
 
@@ -104,10 +104,12 @@ async def begun(stepper: StepPacer) -> None:
         pytest.param("comex/minute/gc", GC, 0.1, 1000, marks=pytest.mark.soak),
     ],
 )
-def test_every_minute_is_answered_with_the_levels_so_far(
+def test_every_minute_has_the_levels_of_all_trades_so_far(
     installation: Installation, shared: Path, folder: str, contract: Contract, tick: float, at_least: int
 ) -> None:
-    """All recorded days in one go, nothing imported: the prior of each is the one completed just before."""
+    """Replay all recorded days with nothing imported.
+
+    The prior session of each day is the one completed just before."""
     rows, quality = recorded(installation, shared, folder, contract)
     first, last = int(rows["ts_event"].min()), int(rows["ts_event"].max())
 
@@ -139,7 +141,7 @@ def test_every_minute_is_answered_with_the_levels_so_far(
 
 
 def test_every_minute_of_a_tick_recording(installation: Installation, shared: Path) -> None:
-    """GC trade by trade: there is one day of it, so no prior, and the stream itself is looked at."""
+    """Replay GC trade by trade and examine its stream, because a single day has no prior session."""
     rows, quality = recorded(installation, shared, "comex/tick/gc", GC)
     first, last = int(rows["ts_event"].min()), int(rows["ts_event"].max())
 
@@ -175,10 +177,10 @@ def test_every_minute_of_a_tick_recording(installation: Installation, shared: Pa
         ("comex/tick/gc", "GC_PIT_trades_0820_1330_ET", GC, ["2013-10-07"]),
     ],
 )
-def test_at_the_end_the_worked_levels(
+def test_a_replay_ends_with_the_worked_levels(
     installation: Installation, shared: Path, folder: str, block: str, contract: Contract, days: list[str]
 ) -> None:
-    """Played as fast as it goes; what is in the store then is what was worked by hand."""
+    """After a replay at full speed, the store has the levels worked out by hand."""
 
     async def work() -> None:
         feed = ReplayFeed(

@@ -95,7 +95,7 @@ def test_volume_levels(installation: Installation, shared: Path, block: str, sym
 def test_every_value_area_rule_of_the_vectors(
     installation: Installation, shared: Path, block: str, symbol: str, day: str
 ) -> None:
-    """From the vectors' own POC, one row and two, tie up, down and both."""
+    """From the vectors' own POC, each rule is checked: one row or two, ties up, down or both."""
     want = worked(shared, block, day)["tpo"]
     tick_e9 = installation.reference.universe.products[symbol].tick_e9
     rows = installation.store.sessions([0], symbol)
@@ -149,8 +149,10 @@ def test_levels_answer_of_the_newest_session(installation: Installation) -> None
 
 
 def test_carried_levels_of_es(installation: Installation) -> None:
-    """From the vectors by hand: the POC of the 7th, 1675.50, lies above the highs of the 8th and 9th (1671.25,
-    1656.75); that of the 8th, 1655.75, was traded on the 9th. Low of the 7th (tail of one) was passed on the 8th."""
+    """Worked by hand from the vectors.
+
+    The POC of the 7th, 1675.50, lies above the highs of the 8th and 9th (1671.25, 1656.75). That of the 8th, 1655.75,
+    was traded on the 9th. The low of the 7th (a tail of one) was passed on the 8th."""
     found = installation.query.levels(EVERYTHING, "ES", installation.clock.now_ns()).answer
     assert [(level.price, level.date) for level in found.naked_pocs] == [
         (1648.5, "2013-10-09"),
