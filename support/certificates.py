@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 @dataclass(frozen=True)
 class Certificate:
-    """A certificate. `server`: TLS context of a server; `path`: certificate file, for clients to trust."""
+    """A TLS certificate. `server`: TLS context of a server; `path`: certificate file, for clients to trust."""
 
     server: ssl.SSLContext
     path: Path

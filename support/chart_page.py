@@ -72,7 +72,7 @@ class ChartServer:
             return "text/html; charset=utf-8", self.page(split.query).encode()
         if split.path == "/stage.js":
             return "text/javascript", (SCRIPT % self.static.url("js/chart.js")).encode()
-        if split.path.startswith("/js/"):  # a single module, for tests of it
+        if split.path.startswith("/js/"):  # a single module, for its tests
             return "text/javascript", (FOLDER / split.path[1:]).read_bytes()
         file = self.static._files.get(split.path.partition(f"{self.static.version}/")[2])  # pyright: ignore[reportPrivateUsage]
         return (file.media_type, file.body) if file else ("", b"")

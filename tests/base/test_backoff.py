@@ -7,7 +7,7 @@ from outcry.base.backoff import Backoff
 
 @pytest.fixture(autouse=True)
 def without_chance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Choose the longest pause each time."""
+    """Always choose the longest pause."""
 
     def longest_of(_shortest: float, longest: float) -> float:
         return longest
@@ -31,7 +31,7 @@ def test_a_test_shortens_all_pauses() -> None:
     assert [backoff.next_s() for _ in range(3)] == [0.1, 0.2, 0.2]
 
 
-def test_a_first_pause_that_is_changed_counts_for_the_next_attempt() -> None:
+def test_a_changed_first_pause_applies_to_the_next_attempt() -> None:
     backoff = Backoff(first_s=1, longest_s=60)
     assert [backoff.next_s() for _ in range(2)] == [1, 2]
     backoff.first_s = 3
@@ -39,7 +39,7 @@ def test_a_first_pause_that_is_changed_counts_for_the_next_attempt() -> None:
 
 
 def test_any_number_of_attempts_is_counted() -> None:
-    """Pauses of no length, and then a long one: 2⁶⁴ seconds are cut to a minute."""
+    """Many pauses of zero length, then a long one: 2⁶⁴ seconds are limited to a minute."""
     backoff = Backoff(first_s=0)
     assert {backoff.next_s() for _ in range(5000)} == {0}
     backoff.first_s = 1

@@ -34,7 +34,7 @@ async def fail() -> None:
 
 
 def times_of(runs: list[float]) -> Callable[[], Awaitable[None]]:
-    """Return an action that notes when it ran."""
+    """Return an action that records when it ran."""
 
     async def action() -> None:
         runs.append(now_s())
@@ -61,7 +61,7 @@ def test_an_error_of_a_task_is_reported_and_ends_that_task_only() -> None:
 
 
 def test_a_periodic_task_pauses_after_each_run_and_continues_after_an_error() -> None:
-    """Two seconds each, then a pause of three: they begin at 0, 5 and 10."""
+    """Each run takes two seconds, followed by a pause of three, so they begin at 0, 5 and 10."""
     log, runs = Log(), list[float]()
 
     async def action() -> None:

@@ -91,7 +91,7 @@ def test_a_message_arrives_as_it_is_and_says_who_sends_it(met: Met) -> None:
     )
 
 
-def test_b01_a_name_that_leads_inside_later_is_not_connected_to(
+def test_b01_a_name_that_later_resolves_to_a_private_address_is_refused(
     run: Run, context: ssl.SSLContext, authority: Authority
 ) -> None:
     async def trial() -> None:
@@ -110,7 +110,7 @@ def test_b01_a_name_that_leads_inside_later_is_not_connected_to(
     run(trial())
 
 
-def test_b02_one_look_up_for_each_connection_and_to_what_it_said(
+def test_b02_each_connection_uses_its_own_lookup(
     run: Run, context: ssl.SSLContext, authority: Authority
 ) -> None:
     async def twice(visit: Visit) -> None:
@@ -136,7 +136,7 @@ def test_b02_one_look_up_for_each_connection_and_to_what_it_said(
     run(trial())
 
 
-def test_b03_all_answers_are_judged_each_time(
+def test_b03_all_addresses_are_checked_each_time(
     run: Run, context: ssl.SSLContext, authority: Authority
 ) -> None:
     answers = [("127.0.0.2",), ("::1",), ("127.0.0.2", "::1"), ("10.0.0.1", "127.0.0.2"), ("127.0.0.2", "fe80::1%lo"),
@@ -178,7 +178,7 @@ def test_b04_b05_b06_redirects_are_not_followed(
     run(trial())
 
 
-def test_b06_a_location_of_several_lines_is_none(met: Met) -> None:
+def test_b06_a_multi_line_location_is_invalid(met: Met) -> None:
     reply, server = met(
         raw(b"HTTP/1.1 302 Found\r\nLocation: https://a\rX-Evil: 1\r\nContent-Length: 0\r\n\r\n")
     )
@@ -218,7 +218,7 @@ async def flood(visit: Visit, part: bytes) -> None:
     ],
     ids=["b08 endless chunks", "b09 ten gigabytes", "until it closes"],
 )
-def test_of_an_endless_answer_16_kib_are_read_and_it_is_judged(met: Met, head: bytes, part: bytes) -> None:
+def test_16_kib_of_an_endless_response_are_read_and_evaluated(met: Met, head: bytes, part: bytes) -> None:
     async def behave(visit: Visit) -> None:
         await visit.request()
         await visit.say(b"HTTP/1.1 500 No\r\n%s\r\n\r\n" % head)
@@ -294,12 +294,12 @@ def test_b14_a_head_has_bounds(met: Met, head: bytes) -> None:
      b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
      b"HTTP/1.1 200 OK\r\nx-a: 1\x00\r\n\r\n", b"HTTP/1.1 200 OK\r\n : x\r\n\r\n"],
 )  # fmt: skip
-def test_b15_what_is_not_http_is_named(met: Met, response: bytes) -> None:
+def test_b15_a_response_that_is_not_http_is_named(met: Met, response: bytes) -> None:
     reply, _ = met(raw(response))
     assert (reply.code, reply.status, reply.body) == ("bad_response", None, b"")
 
 
-def test_a_few_interim_answers_are_passed_over(met: Met) -> None:
+def test_a_few_interim_responses_are_skipped(met: Met) -> None:
     reply, _ = met(raw(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 16 + OK_ANSWER))
     assert (reply.code, reply.status) == ("ok", 200)
 
@@ -307,7 +307,7 @@ def test_a_few_interim_answers_are_passed_over(met: Met) -> None:
 @pytest.mark.parametrize(
     "fault", ["self-signed", "expired", "wrong name", "sha1", "unknown authority", "no TLS at all"]
 )
-def test_b16_a_certificate_that_does_not_hold_is_named(
+def test_b16_an_invalid_certificate_is_named(
     run: Run, authority: Authority, tmp_path: Path, fault: str
 ) -> None:
     contexts = {
@@ -341,7 +341,7 @@ def test_b17_a_server_of_old_tls_is_refused(run: Run, authority: Authority) -> N
         assert server.heads == []
 
 
-def test_b18_the_environment_plays_no_part(
+def test_b18_the_environment_is_ignored(
     run: Run, context: ssl.SSLContext, authority: Authority, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Proxies, password files and certificate files in the environment are ignored."""
@@ -365,7 +365,7 @@ def test_b18_the_environment_plays_no_part(
     run(trial())
 
 
-def test_b19_b20_b21_nothing_a_server_asks_to_be_kept_is_kept(
+def test_b19_b20_b21_no_state_of_a_server_is_stored(
     run: Run, context: ssl.SSLContext, authority: Authority
 ) -> None:
     """Cookies, credentials and alternative services are ignored."""
@@ -398,7 +398,7 @@ def test_b19_b20_b21_nothing_a_server_asks_to_be_kept_is_kept(
     run(trial())
 
 
-def test_b22_a_name_service_that_hangs_holds_up_nobody_else(
+def test_b22_a_stalled_name_server_delays_no_other_host(
     run: Run, context: ssl.SSLContext, authority: Authority
 ) -> None:
     """Forty hosts whose name servers never respond are retried repeatedly beside a healthy one."""
@@ -444,7 +444,7 @@ def test_b23_where_a_chain_of_names_ends_is_what_counts(
     run(trial())
 
 
-def test_b24_many_names_at_one_address_share_its_turns(run: Run, authority: Authority) -> None:
+def test_b24_many_names_at_one_address_share_its_slots(run: Run, authority: Authority) -> None:
     """The other limit, twenty webhooks per user, belongs to subscriptions."""
     context = authority.context("*.mysite.dev")
     at_once = worst = 0
@@ -478,7 +478,7 @@ def test_b24_many_names_at_one_address_share_its_turns(run: Run, authority: Auth
     assert worst == 4
 
 
-def test_b25_nobody_sets_headers_of_their_own(
+def test_b25_custom_headers_are_not_possible(
     met: Met, run: Run, context: ssl.SSLContext, authority: Authority
 ) -> None:
     """A subscription has no custom headers.
@@ -502,7 +502,7 @@ def test_b25_nobody_sets_headers_of_their_own(
 @pytest.mark.parametrize(
     "address", ["https://127.0.0.1:{}/in", "https://[::ffff:127.0.0.1]:{}/in", "https://inside.dev:{}/in"]
 )
-def test_b27_nothing_comes_back_from_inside(
+def test_b27_no_response_from_a_private_address_is_returned(
     run: Run, context: ssl.SSLContext, authority: Authority, address: str
 ) -> None:
     """This includes IP literals, for which the client asks no resolver (the rule of these tests accepts them)."""
@@ -599,7 +599,7 @@ def test_an_admitted_host_may_be_inside_and_have_an_authority_of_its_own(
     run(trial())
 
 
-def test_what_goes_wrong_on_the_way_is_named(run: Run, context: ssl.SSLContext, authority: Authority) -> None:
+def test_connection_errors_are_named(run: Run, context: ssl.SSLContext, authority: Authority) -> None:
     async def gone(visit: Visit) -> None:
         await visit.request()
 
@@ -663,7 +663,7 @@ def test_a_second_address_is_tried_where_the_first_does_not_answer(
     run(trial())
 
 
-def test_no_more_is_under_way_than_allowed_and_whoever_gives_up_leaves_room(
+def test_simultaneous_requests_are_limited_and_cancelled_ones_release_slots(
     run: Run, context: ssl.SSLContext, authority: Authority
 ) -> None:
     async def trial() -> None:
@@ -686,7 +686,7 @@ def test_no_more_is_under_way_than_allowed_and_whoever_gives_up_leaves_room(
     run(trial())
 
 
-def test_nothing_that_was_said_or_asked_is_in_a_log(
+def test_requests_and_responses_are_not_logged(
     run: Run, context: ssl.SSLContext, authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No webhook URL is in any message that the loop or the client logs about such servers."""

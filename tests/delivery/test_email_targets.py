@@ -13,7 +13,7 @@ from outcry.delivery.target_addresses import form_fault, mailbox_of, shown_of
         "x" * 64 + "@example.com", "ann@xn--bcher-kva.example",
     ],
 )  # fmt: skip
-def test_a_mailbox_is_taken(address: str) -> None:
+def test_a_valid_mailbox_is_accepted(address: str) -> None:
     assert form_fault(Target.EMAIL, address) == ""
 
 
@@ -30,7 +30,7 @@ def test_a_mailbox_is_taken(address: str) -> None:
         "x" * 65 + "@example.com", "ann@" + "x." * 126 + "example", "ann@" + "x" * 64 + ".example",
     ],
 )  # fmt: skip
-def test_what_is_more_or_less_than_a_mailbox_is_not(address: str) -> None:
+def test_an_invalid_mailbox_is_refused(address: str) -> None:
     assert form_fault(Target.EMAIL, address) == "email_form"
 
 

@@ -53,7 +53,7 @@ def in_http(seconds: float) -> str:
     return format_datetime(now + timedelta(seconds=seconds), usegmt=True)
 
 
-def test_what_is_posted() -> None:
+def test_the_posted_request() -> None:
     egress = ScriptedEgress([reply(204)])
     alerts = [alert(), alert(symbol="NQ"), alert(at_ms=1_767_366_250_000)]
     sent = send(
@@ -158,7 +158,7 @@ def test_no_answer_is_a_failure_that_may_pass(code: str) -> None:
     assert (sent.verdict, sent.code, sent.status, sent.wait_ns) == (Verdict.LATER, code, None, None)
 
 
-def test_an_answer_cut_short_is_no_arrival() -> None:
+def test_a_truncated_response_is_not_a_success() -> None:
     assert answered(reply(200, code="connection_lost")).verdict is Verdict.LATER
 
 
@@ -206,7 +206,7 @@ def test_an_odd_retry_after_raises_nothing(header_value: str) -> None:
         (b"x" * 16_384, "x" * LONGEST_EXCERPT),
     ],
 )
-def test_what_is_shown_of_an_answer(body: bytes, shown: str) -> None:
+def test_the_excerpt_of_a_response(body: bytes, shown: str) -> None:
     assert answered(reply(500, body)).excerpt == shown
 
 
@@ -221,11 +221,11 @@ def test_an_excerpt_can_always_be_printed(body: bytes) -> None:
     st.binary(max_size=50),
     st.sampled_from(["secret-path-0042", "t0psecretvalue", "/outcry/secret-path-0042"]),
 )
-def test_an_excerpt_never_repeats_what_an_address_holds(around: bytes, secret: str) -> None:
+def test_an_excerpt_never_contains_secrets_of_the_url(around: bytes, secret: str) -> None:
     assert secret not in excerpt(around + secret.encode() + around, HOOK)
 
 
-def test_nothing_is_sent_twice_by_itself() -> None:
+def test_the_client_does_not_retry() -> None:
     egress = ScriptedEgress([reply(500)])
     asyncio.run(
         HttpsSender(egress, PAGES, StillClock()).send(make_message(Target.HTTPS, [alert()]), HOOK, [SECRET])

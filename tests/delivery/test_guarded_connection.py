@@ -111,7 +111,7 @@ UNASKED = {
 
 
 @pytest.mark.parametrize("when", UNASKED)
-def test_what_nobody_asked_for_is_no_answer_to_the_next(
+def test_unrequested_data_is_not_the_next_response(
     run: Run, context: ssl.SSLContext, authority: Authority, when: str
 ) -> None:
     first, then = UNASKED[when]
@@ -143,7 +143,7 @@ def test_what_nobody_asked_for_is_no_answer_to_the_next(
     run(trial())
 
 
-def test_what_has_come_but_was_not_read_yet_counts_too(context: ssl.SSLContext, authority: Authority) -> None:
+def test_received_but_unread_data_counts_too(context: ssl.SSLContext, authority: Authority) -> None:
     """Runs on the asyncio loop, because it writes immediately."""
 
     async def trial() -> None:
@@ -164,9 +164,7 @@ def test_what_has_come_but_was_not_read_yet_counts_too(context: ssl.SSLContext, 
         runner.run(within(trial(), 60))
 
 
-def test_a_connection_that_says_nothing_is_used_again(
-    run: Run, context: ssl.SSLContext, authority: Authority
-) -> None:
+def test_an_idle_connection_is_reused(run: Run, context: ssl.SSLContext, authority: Authority) -> None:
     async def trial() -> None:
         async with serving(kind, context) as server, leaving(RULE, Names(), authority.trust()) as egress:
             for _ in range(20):
@@ -178,7 +176,7 @@ def test_a_connection_that_says_nothing_is_used_again(
 
 
 @pytest.mark.parametrize("answers", [("127.0.0.2", "127.0.0.3"), ("127.0.0.3", "127.0.0.2")])
-def test_turns_are_held_where_one_connects_not_where_one_could(
+def test_slots_are_used_at_the_connected_address_only(
     run: Run, context: ssl.SSLContext, authority: Authority, answers: tuple[str, str]
 ) -> None:
     """A name resolves to its owner's stalled server, and to another server, where its port is closed."""
@@ -214,7 +212,7 @@ def test_turns_are_held_where_one_connects_not_where_one_could(
     run(trial())
 
 
-def test_a_connection_used_again_waits_for_a_turn_at_its_own_address(
+def test_a_reused_connection_waits_for_a_slot_at_its_own_address(
     run: Run, context: ssl.SSLContext, authority: Authority
 ) -> None:
     async def trial() -> None:

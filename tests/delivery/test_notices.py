@@ -57,7 +57,7 @@ def claimed(harness: Harness, language: str = "en") -> Message:
     return replace(message, reader=replace(message.reader, language=language))
 
 
-def test_it_is_in_the_log_of_the_account_without_the_address(harness: Harness, log_lines: list[str]) -> None:
+def test_a_notice_is_in_the_audit_log_without_the_url(harness: Harness, log_lines: list[str]) -> None:
     message = claimed(harness)
     owner_notices = notices(harness, log_lines, None)
     owner_notices.warned(message, 24)
@@ -78,7 +78,7 @@ def test_it_is_in_the_log_of_the_account_without_the_address(harness: Harness, l
         ("de", "24 Stunden", "deaktiviert", "seit fünf Tagen war keine Zustellung erfolgreich"),
     ],
 )
-def test_it_is_mailed_in_the_language_of_the_account(
+def test_a_notice_is_emailed_in_the_language_of_the_account(
     harness: Harness, log_lines: list[str], language: str, warning: str, end: str, why: str
 ) -> None:
     message, post = claimed(harness, language), Post()
@@ -105,9 +105,7 @@ def test_every_reason_has_words_of_its_own(harness: Harness, log_lines: list[str
     assert len({mail.text for mail in post.mails}) == len(reasons)
 
 
-def test_a_mail_that_fails_is_told_to_the_operator_and_changes_nothing(
-    harness: Harness, log_lines: list[str]
-) -> None:
+def test_a_failed_notice_email_is_reported_to_the_operator(harness: Harness, log_lines: list[str]) -> None:
     message, post = claimed(harness), Post()
     post.problem = MailFailed("the server is away")
     notices(harness, log_lines, post).switched_off(message, "gone")
@@ -115,7 +113,7 @@ def test_a_mail_that_fails_is_told_to_the_operator_and_changes_nothing(
     assert log_lines == ["email_failed kind=webhook_off problem=the server is away"]
 
 
-def test_where_the_store_is_busy_a_mail_goes_all_the_same(
+def test_a_notice_is_emailed_even_if_the_store_is_busy(
     harness: Harness, log_lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     message, post = claimed(harness), Post()

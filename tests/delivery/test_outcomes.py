@@ -51,7 +51,7 @@ def change(harness: Harness, row: SubscriptionRow, **changes: object) -> None:
 # -- warnings and disabling
 
 
-def test_two_bad_hours_five_days_apart_switch_nobody_off(harness: Harness) -> None:
+def test_two_failing_hours_five_days_apart_disable_nothing(harness: Harness) -> None:
     row = harness.subscribe(harness.person(), Target.SLACK, sealed_secret=None)
     harness.sender.answer = lambda _: FAILED
     harness.fire()
@@ -78,13 +78,13 @@ def test_warnings_and_the_end_come_one_at_a_time_half_a_day_apart() -> None:
     assert queue_breaker.reason_off(queue_breaker.failed(queue, BEGIN_NS + 174 * H)) == "failing"
 
 
-def test_nobody_is_switched_off_before_five_days_however_often_warned() -> None:
+def test_no_webhook_is_disabled_before_five_days() -> None:
     queue = Queue(failing_since_ns=BEGIN_NS, warned=2, warned_ns=BEGIN_NS + 3 * D)
     assert queue_breaker.reason_off(queue_breaker.failed(queue, BEGIN_NS + 5 * D - 1)) == ""
     assert queue_breaker.reason_off(queue_breaker.failed(queue, BEGIN_NS + 5 * D)) == "failing"
 
 
-def test_an_endpoint_that_answers_is_there_though_it_refuses_a_message(harness: Harness) -> None:
+def test_an_endpoint_that_rejects_a_message_counts_as_reachable(harness: Harness) -> None:
     row = harness.subscribe(harness.person())
     harness.sender.answer = lambda _: FAILED
     harness.fire()
@@ -99,7 +99,7 @@ def test_an_endpoint_that_answers_is_there_though_it_refuses_a_message(harness: 
     assert (queue.warned, queue.warned_ns, queue.arrived_ns) == (0, None, None)
 
 
-def test_ten_days_of_being_asked_for_less_are_warned_of_and_end(harness: Harness) -> None:
+def test_ten_days_of_rate_limiting_warn_and_disable(harness: Harness) -> None:
     row = harness.subscribe(harness.person())
     harness.sender.answer = lambda _: slower(30 * M)
     for _ in range(20):
@@ -115,7 +115,7 @@ def test_ten_days_of_being_asked_for_less_are_warned_of_and_end(harness: Harness
 # -- rate limits of the receiver
 
 
-def test_being_asked_for_less_costs_no_try(harness: Harness) -> None:
+def test_rate_limiting_does_not_count_as_an_attempt(harness: Harness) -> None:
     row = harness.subscribe(harness.person())
     answers = iter([slower(30 * S)] * 9)
     harness.sender.answer = lambda _: next(answers, FAILED)
@@ -130,9 +130,7 @@ def test_being_asked_for_less_costs_no_try(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("verdict", [Verdict.LATER, Verdict.REFUSED])
-def test_who_says_when_it_is_back_is_sent_nothing_at_all_until_then(
-    harness: Harness, verdict: Verdict
-) -> None:
+def test_nothing_is_sent_before_retry_after(harness: Harness, verdict: Verdict) -> None:
     harness.subscribe(harness.person())
     harness.sender.answer = lambda _: SendResult(verdict, "status", 503, wait_ns=H, took_ms=3)
     for _ in range(4):
@@ -165,7 +163,7 @@ def test_how_long_the_last_attempt_took_is_known(harness: Harness) -> None:
 # -- retries and changed URLs
 
 
-def test_what_is_sent_again_has_the_whole_schedule_before_it(harness: Harness) -> None:
+def test_a_resent_message_has_the_complete_schedule(harness: Harness) -> None:
     row = harness.subscribe(harness.person(), phase=SubscriptionPhase.DISABLED)
     harness.fire(3)
     harness.clock.ns += 6 * D
@@ -190,7 +188,7 @@ def test_a_chat_is_sent_again_what_its_owner_asks_for_however_old(harness: Harne
     assert [attempt.outcome for attempt in harness.log(row)] == ["pending", "delivered"]
 
 
-def test_an_old_address_that_is_gone_does_not_switch_the_new_one_off(harness: Harness) -> None:
+def test_a_failure_of_the_old_url_does_not_disable_the_new_one(harness: Harness) -> None:
     row = harness.subscribe(harness.person())
     new = harness.encryptor.encrypt("https://new.dev/x", place_of(row.user_id, row.created_ns))
 

@@ -25,7 +25,7 @@ def sent(alerts: list[AlertRow], symbols: tuple[str, ...] = ()) -> dict:
     return json.loads(body, parse_constant=pytest.fail)
 
 
-def test_an_alert_is_told_field_for_field() -> None:
+def test_the_fields_of_an_alert() -> None:
     assert sent([alert()]) == {
         "version": 2,
         "text": "ES traded at 6912.5, above the initial balance (IBH 6912.25).",
@@ -48,7 +48,7 @@ def test_an_alert_is_told_field_for_field() -> None:
 
 
 @pytest.mark.parametrize(("symbols", "symbol"), [((), "ES"), (("6E", "NQ"), "6E")])
-def test_the_test_alert_is_told_field_for_field(symbols: tuple[str, ...], symbol: str) -> None:
+def test_the_fields_of_a_test_alert(symbols: tuple[str, ...], symbol: str) -> None:
     (test,) = sent([], symbols)["alerts"]
     assert list(test) == FIELDS
     assert {name: test[name] for name in FIELDS if name != "message"} == {
@@ -79,7 +79,7 @@ def test_more_than_there_is_room_for_are_counted() -> None:
     assert named > 20
 
 
-def test_what_is_invented_says_so() -> None:
+def test_simulated_alerts_are_labelled() -> None:
     one, several = sent([alert(invented=True)]), sent([alert(), alert(invented=True)])
     assert one["text"].endswith("(Simulated data.)")
     assert several["text"].endswith("(Simulated data.)")

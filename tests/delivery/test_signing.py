@@ -74,7 +74,7 @@ def test_the_javascript_library_agrees(node: Node) -> None:
 
 
 @pytest.mark.parametrize("secrets", [[NEW], [NEW, OLD]])
-def test_what_is_sent_is_what_was_signed(secrets: list[str], node: Node) -> None:
+def test_the_sent_body_is_the_signed_body(secrets: list[str], node: Node) -> None:
     egress = ScriptedEgress([reply()])
     sender = HttpsSender(egress, PAGES, StillClock(time_ns()))
     send(sender, make_message(Target.HTTPS, [alert(ref="Ä—■")]), secrets=secrets)
@@ -98,7 +98,7 @@ def test_a_known_signature() -> None:
     assert headers["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-def test_the_secret_is_nowhere_in_what_is_sent() -> None:
+def test_the_request_does_not_contain_the_secret() -> None:
     egress = ScriptedEgress([reply(500, b"no")])
     sent = send(
         HttpsSender(egress, PAGES, StillClock()), make_message(Target.HTTPS, [alert()]), secrets=[NEW, OLD]

@@ -89,7 +89,7 @@ def test_a_good_signature_that_comes_ten_minutes_late_is_told_so(sink: Sink, clo
     "text",
     ["", "whsec_", "whsec_!!!!", SECRET.removeprefix("whsec_"), "whsec_AAAA", SECRET + "A" * 200, "whsec_ä"],
 )
-def test_what_is_no_secret_is_refused(sink: Sink, text: str) -> None:
+def test_an_invalid_secret_is_refused(sink: Sink, text: str) -> None:
     with pytest.raises(SecretRefused):
         sink.trust(text)
     assert sink.secrets == []
@@ -104,7 +104,7 @@ def test_a_message_that_comes_again_is_recognised_by_its_id(sink: Sink) -> None:
     assert [one.number for one in sink.receipts] == [6, 5, 4, 3, 2, 1]
 
 
-def test_headers_that_are_no_text_are_as_good_as_any(sink: Sink) -> None:
+def test_headers_that_are_not_text_are_accepted(sink: Sink) -> None:
     """The server decodes each header byte that is not UTF-8 as one character."""
     sink.trust(SECRET)
     odd = b"msg_\xff\xfe".decode("utf-8", "surrogateescape")
@@ -121,14 +121,14 @@ def test_of_headers_no_more_is_kept_than_deliveries_have(sink: Sink) -> None:
     assert sink.receipts[0].headers == (("webhook-id", "msg_1"),)
 
 
-def test_it_answers_as_it_was_told_to(sink: Sink) -> None:
+def test_the_receiver_sends_the_scripted_response(sink: Sink) -> None:
     assert sink.take([], BODY) is Manner.WELL
     sink.manner = Manner.GONE
     assert sink.take([], BODY) is Manner.GONE
     assert [one.status for one in sink.receipts] == [410, 200]
 
 
-def test_what_it_keeps_is_bounded(sink: Sink) -> None:
+def test_the_receivers_memory_is_bounded(sink: Sink) -> None:
     for number in range(MOST_RECEIPTS + 5):
         sink.take([("webhook-id", str(number))], BODY)
     assert len(sink.receipts) == MOST_RECEIPTS

@@ -131,7 +131,7 @@ def test_its_key_is_its_owners_and_nobody_can_make_another_certificate(running: 
     assert "PRIVATE KEY" not in running.authority.read_text()
 
 
-def test_whoever_does_not_know_its_authority_does_not_trust_it(running: Receiver) -> None:
+def test_clients_without_its_authority_do_not_trust_it(running: Receiver) -> None:
     host, _, port = running.host.partition(":")
     connection = http.client.HTTPSConnection(
         host, int(port), timeout=30, context=ssl.create_default_context()

@@ -149,7 +149,7 @@ rows = st.builds(
 
 
 @given(st.lists(rows, max_size=60), st.integers(0, 10**6))
-def test_no_message_is_larger_than_slack_takes(alerts: list[Any], missed: int) -> None:
+def test_no_message_exceeds_slacks_limits(alerts: list[Any], missed: int) -> None:
     body = posted(make_message(Target.SLACK, alerts, missed=missed))
     assert set(body) == {"text", "blocks", "unfurl_links"}
     assert len(body["blocks"]) <= 50
@@ -190,7 +190,7 @@ def test_it_waits_as_long_as_slack_asks() -> None:
 
 
 @pytest.mark.parametrize("word", sorted(MALFORMED))
-def test_what_slack_cannot_read_is_sent_once_more_as_text(word: str) -> None:
+def test_a_message_that_slack_rejects_is_sent_again_as_text(word: str) -> None:
     sent, (first, second) = tried(
         make_message(Target.SLACK, many(3), missed=2), reply(400, word.encode()), OK
     )
@@ -202,7 +202,7 @@ def test_what_slack_cannot_read_is_sent_once_more_as_text(word: str) -> None:
     assert json.loads(sent.request) == second
 
 
-def test_what_slack_cannot_read_as_text_either_is_given_up() -> None:
+def test_a_message_that_slack_rejects_as_text_too_fails() -> None:
     sent, messages = tried(make_message(Target.SLACK, many(3), missed=2), reply(400, b"invalid_payload"))
     assert (sent.verdict, sent.code, sent.reported_missed) == (Verdict.REFUSED, "our_message", False)
     assert len(messages) == 2

@@ -190,7 +190,7 @@ def test_what_is_not_signed_has_no_secret(harness: Harness, target: Target, addr
         (Target.HTTPS, "https://10.0.0.1/", "endpoint_private"),
     ],
 )
-def test_an_address_that_is_none_of_its_target_is_refused(
+def test_a_url_of_another_service_is_refused(
     harness: Harness, target: Target, address: str, code: str
 ) -> None:
     with pytest.raises(SubscriptionRefused) as refusal:
@@ -235,7 +235,7 @@ def test_an_empty_address_keeps_the_one_there_is_and_another_takes_its_place(har
     assert harness.store.rows[0] == row
 
 
-def test_nothing_of_somebody_elses_is_there(harness: Harness) -> None:
+def test_another_users_subscription_behaves_like_a_missing_one(harness: Harness) -> None:
     subscriptions = harness.subscriptions
     number = subscriptions.add(ANN, wish(), NOW_NS).id
     before = list(harness.store.rows)
@@ -254,7 +254,7 @@ def test_nothing_of_somebody_elses_is_there(harness: Harness) -> None:
     assert harness.deliverer.sent == []
 
 
-def test_the_secret_before_the_newest_signs_for_a_day(harness: Harness) -> None:
+def test_the_previous_secret_signs_for_a_day(harness: Harness) -> None:
     made = harness.subscriptions.add(ANN, wish(), NOW_NS)
     second = harness.subscriptions.rotate(ANN, made.id, NOW_NS + 5)
     row = harness.store.rows[0]
@@ -375,7 +375,7 @@ def test_what_is_sent_again_is_looked_at_at_once_and_nothing_wakes_nobody(harnes
     assert harness.outbox.asked == [(ANN, number, "msg_1", NOW_NS, scope), (ANN, number, 0, NOW_NS, scope)]
 
 
-def test_how_somebody_elses_lane_stands_is_not_told(harness: Harness) -> None:
+def test_the_queue_of_another_user_is_not_visible(harness: Harness) -> None:
     number = harness.subscriptions.add(ANN, wish(), NOW_NS).id
     assert harness.subscriptions.queue(ANN, number).sent_ns == number
     with pytest.raises(NoSubscription):
@@ -429,7 +429,7 @@ def test_what_is_changed_while_a_test_is_on_its_way_stays(harness: Harness) -> N
     assert harness.encryptor.decrypt(row.sealed_secret, place_of(ANN, NOW_NS)) == fresh[0]
 
 
-def test_a_test_of_the_old_address_tells_nothing_of_the_new_one(harness: Harness) -> None:
+def test_a_test_of_the_old_url_does_not_change_the_new_one(harness: Harness) -> None:
     number = harness.subscriptions.add(ANN, wish(), NOW_NS).id
     harness.store.rows[0] = replace(harness.store.rows[0], phase=SubscriptionPhase.DISABLED, reason="gone")
     elsewhere = wish(address="https://new.mysite.dev/somewhere-else-0043")
@@ -454,7 +454,7 @@ def test_one_removed_while_a_test_is_on_its_way_is_not_there_any_more(harness: H
     assert harness.store.rows == []
 
 
-def test_every_sign_is_answered_in_every_phase() -> None:
+def test_every_sign_is_handled_in_every_phase() -> None:
     assert set(TRANSITIONS) == {(phase, sign) for phase in SubscriptionPhase for sign in Sign}
 
 
@@ -468,5 +468,5 @@ def test_every_sign_is_answered_in_every_phase() -> None:
         ("https://mysite.dev/in?token=0123456789abcd", "mysite.dev/…abcd"),
     ],
 )
-def test_what_is_shown_of_an_address_does_not_let_anybody_use_it(address: str, shown: str) -> None:
+def test_the_displayed_part_of_a_url_is_not_usable(address: str, shown: str) -> None:
     assert shown_of(Target.HTTPS, address) == shown

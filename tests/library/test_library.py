@@ -76,7 +76,7 @@ def test_trades_in_every_kind_of_dataframe(gold: dict[str, np.ndarray], shared: 
     assert sum(row.volume for row in found.rows) == want["volume"]
 
 
-def test_the_package_lists_what_it_offers() -> None:
+def test_the_package_lists_its_public_names() -> None:
     assert {"profile", "Profile", "__version__"} <= set(dir(outcry))
 
 

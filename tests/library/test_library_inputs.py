@@ -42,7 +42,7 @@ def of_es(data: Any, **terms: Any) -> outcry.Profile:
     return outcry.profile(data, **{"symbol": "ES", "date": "2013-10-08", **terms})
 
 
-# -- times that are missing
+# -- missing timestamps
 
 
 STAMPS = ["1970-01-01T00:00:00.000000001", None, "1970-01-01T00:00:00.000000002"]
@@ -68,7 +68,7 @@ def test_a_missing_time_is_named_with_its_row_and_what_to_do(kind: str) -> None:
         of(MISSING[kind])
 
 
-def test_text_that_is_no_time_is_named_with_its_row() -> None:
+def test_text_without_a_time_is_named_with_its_row() -> None:
     with pytest.raises(ValueError, match="Row 2: ts 'noon' is not an ISO 8601 time"):
         of(trades(ts=["1970-01-01T00:00:00", "1970-01-01T00:00:00", "noon"]))
 
@@ -105,7 +105,7 @@ def test_a_date_in_every_form(day: Any) -> None:
         (pd.NaT, "Invalid date NaT"), (np.datetime64("NaT"), "Invalid date 'NaT'"), (20131008, "Invalid date 20131008"),
     ],
 )  # fmt: skip
-def test_what_is_no_trade_date_is_refused_as_such(day: Any, message: str) -> None:
+def test_an_invalid_trade_date_is_refused(day: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}|^Invalid date .*{message}"):
         of_es(bars([OPEN]), date=day)
 
@@ -143,7 +143,7 @@ def test_bars_longer_than_a_bracket_or_across_its_edges_are_refused(
 
 
 def test_bars_that_begin_beside_the_brackets_are_refused() -> None:
-    """Half-hours from 09:15 on reach over 09:30, 10:00 and so on; quarters fit."""
+    """Half-hours from 09:15 on cross 09:30, 10:00 and so on; quarters of an hour fit."""
     with pytest.raises(ValueError, match="30-minute bars overlap two brackets"):
         of_es(bars([OPEN + n * 30 * MINUTE - 15 * MINUTE for n in range(8)]))
     assert of_es(bars([OPEN + n * 15 * MINUTE - 15 * MINUTE for n in range(8)])).low == 1655.25
@@ -157,7 +157,7 @@ def test_a_quiet_market_has_no_long_bars() -> None:
 
 
 @pytest.mark.parametrize("kind", [dict, pd.DataFrame, pl.DataFrame, pa.table])
-def test_float32_prices_are_the_ticks_they_stand_for(kind: Any) -> None:
+def test_float32_prices_are_rounded_to_their_ticks(kind: Any) -> None:
     """The float32 of 17234.2 is 17234.19921875, and half a unit in its last place is 0.0009765625."""
     prices = np.array([17234.2, 17234.3, 17233.9], np.float32)
     found = of(kind(trades(price=prices)), tick_size=0.1)
@@ -180,8 +180,8 @@ def test_a_double_is_not_as_tolerant() -> None:
         of(trades(price=[17234.19921875, 17234.2, 17234.2]), tick_size=0.1)
 
 
-def test_float32_that_cannot_tell_ticks_apart_is_refused() -> None:
-    """Above 2²⁴ quarters (4 194 304) a float32 has no quarters left: its step is a half."""
+def test_float32_too_coarse_for_ticks_is_refused() -> None:
+    """Above 2²⁴ quarters (4,194,304) a float32 cannot represent quarters, because its step is a half."""
     with pytest.raises(ValueError, match=r"Row 0: float32 is too imprecise for ticks at 5000000\.0\. Give"):
         of(trades(price=np.array([5e6, 5e6, 5e6], np.float32)))
 
@@ -193,7 +193,7 @@ def test_float32_closes_are_not_rounded_up_to_the_next_row() -> None:
     assert [row.price for row in found.rows] == [17234.3, 17234.2, 17233.9]
 
 
-def test_prices_and_sizes_that_are_none_are_named_with_their_row() -> None:
+def test_invalid_prices_and_sizes_are_named_with_their_row() -> None:
     with pytest.raises(ValueError, match="Row 2: None is not a price"):
         of(trades(price=[Decimal("10.0"), Decimal("10.25"), None]))
     with pytest.raises(ValueError, match=r"Row 1: size is None\. Give a whole number of contracts"):
@@ -283,7 +283,7 @@ def test_labels_of_a_plot_are_the_prices_to_the_tick(
 def test_a_profile_does_not_depend_on_how_many_rows_are_converted_at_a_time(
     rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows out of order, before and after the window, and two of one time whose order decides the close."""
+    """Rows are out of order, before and after the window, and two of one timestamp whose order decides the close."""
     start, end = OPEN, OPEN + 60 * MINUTE
     times = [
         start + 40 * MINUTE,
