@@ -31,7 +31,7 @@ A = TypeVar("A", bound=Answer)
 
 
 class HandClock:
-    """Stands still until moved."""
+    """Manually advanced clock."""
 
     def __init__(self, now_ns: int = START_NS) -> None:
         self.at_ns = now_ns
@@ -42,7 +42,7 @@ class HandClock:
 
 @dataclass
 class MemoryAccounts:
-    """`SqlAccounts` in memory."""
+    """In-memory `SqlAccounts`."""
 
     users: list[str] = field(default_factory=list)
     rows: list[KeyRow] = field(default_factory=list)
@@ -151,7 +151,7 @@ class FakeResult(Generic[A]):
 
 
 class FakeQuery:
-    """Knows ES and, in its universe without data, NQ; counts what it is asked; fails when told to."""
+    """Query with data for ES and, in its universe without data, NQ; counts its calls and fails on request."""
 
     def __init__(self, accounts: MemoryAccounts) -> None:
         self._accounts = accounts
@@ -166,7 +166,7 @@ class FakeQuery:
         return self._accounts.revision()
 
     def watch_store(self, revision_seen: Callable[[], int | None], frozen: Callable[[], bool]) -> None:
-        """It has no store to watch."""
+        """Do nothing, because there is no store."""
 
     def _ask(self, name: str, scope: Scope, symbol: str | None, *more: object) -> None:
         self.calls.append((name, scope.user_id, symbol, *more))
@@ -229,7 +229,7 @@ class FakeQuery:
 
 @dataclass
 class Harness:
-    """One service with everything behind it in reach."""
+    """A service, with direct access to its dependencies."""
 
     app: Application
     accounts: MemoryAccounts
@@ -237,7 +237,7 @@ class Harness:
     keys: ApiKeys
     clock: HandClock
     log: io.BytesIO
-    #: The monotonic clock that limits go by.
+    #: Monotonic clock of the limits.
     steady: HandClock = field(default_factory=HandClock)
     port: int = 0
 
@@ -277,7 +277,7 @@ def build_harness(
     parts: dict[str, Any] | None = None,
     **options: Any,
 ) -> Harness:
-    """`parts`: more of what the application answers from."""
+    """Create a harness. `parts`: further parts of the application."""
     accounts, clock, steady, log = MemoryAccounts(), HandClock(), HandClock(), io.BytesIO()
     query = make_query(accounts)
     keys = ApiKeys(accounts, SERVER_SECRET, clock)
@@ -316,6 +316,6 @@ def served(
 
 
 def known(harness: Harness) -> None:
-    """Wait until the service has looked at its store twice: the second time began after what was just done."""
+    """Wait until the service has polled its store twice, so that the second poll started after the last change."""
     asked = harness.accounts.asked
     seconds_until(lambda: harness.accounts.asked >= asked + 2)

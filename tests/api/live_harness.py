@@ -35,7 +35,7 @@ AT_NS = 1_767_366_245_000_000_000
 
 
 class Feed:
-    """One channel: its price, its developing POC, and how long its list of naked POCs is."""
+    """One channel: its price, its developing POC, and the length of its list of naked POCs."""
 
     def __init__(self, registry: Registry, owner: int, root: str, feed: str = "demo") -> None:
         contract = Contract(root, 2026, 3)
@@ -51,7 +51,7 @@ class Feed:
         self._registry.set_availability(self.channel, availability)
 
     def move(self, *, price: float | None = None, poc: float | None = None) -> None:
-        """A trade: the price is that, and the profile perhaps another."""
+        """Simulate a trade that sets the price and optionally the profile."""
         self.price = self.price if price is None else price
         self.poc = self.poc if poc is None else poc
         self.at_ms += 1
@@ -72,7 +72,7 @@ class Feed:
 
 @dataclass
 class _Answers:
-    """Stands in for `LiveAnswer`: what a channel answers, made anew each time."""
+    """Replaces `LiveAnswer`: creates a channel's answer on each request."""
 
     feed: Feed
     source: str
@@ -84,7 +84,7 @@ class _Answers:
 
 
 class BoardQuery(FakeQuery):
-    """Answers live from a registry, else `delayed` of ES and CL; knows the whole universe."""
+    """Query that answers live from a registry, else `delayed` for ES and CL; knows all products."""
 
     def __init__(self, accounts: MemoryAccounts, registry: Registry, universe: Universe = UNIVERSE) -> None:
         super().__init__(accounts)
@@ -120,7 +120,7 @@ class BoardQuery(FakeQuery):
 
 
 class Archive:
-    """Keeps alerts in memory, as a `LiveStore` would; of its methods those that streams use."""
+    """In-memory alert store with those methods of `LiveStore` that streams use."""
 
     def __init__(self) -> None:
         self.rows: list[AlertRow] = []
@@ -141,7 +141,7 @@ class Archive:
 
 
 class Market:
-    """A registry, a service around it, and a hand that moves both."""
+    """A registry, a service that uses it, and methods that change both."""
 
     def __init__(self, parts: dict[str, Any] | None = None, **options: Any) -> None:
         self.registry = Registry()
@@ -158,11 +158,11 @@ class Market:
         return Feed(self.registry, owner, root, feed)
 
     def grant(self, *roots: str) -> int:
-        """Let everyone see the operator's live feed of these products."""
+        """Grant all users the operator's live feed of these products."""
         return self.harness.accounts.add_grant(GrantRow(0, "everyone", "live", roots, None, None, 0, None), 0)
 
     def alert(self, root: str = "ES", owner: int = 0, feed: str = "demo", **more: Any) -> AlertRow:
-        """Record and post one alert; its `seq` is the next."""
+        """Record and publish one alert with the next `seq`."""
         with self._lock:
             row = make_alert(root, self.archive.last_seq() + 1, owner, feed, **more)
             self.archive.rows.append(row)
@@ -196,7 +196,7 @@ class Event:
 
 
 class StreamReader:
-    """Listens to one stream."""
+    """Reads one stream."""
 
     def __init__(self, harness: Harness, key: str | None, path: str = "/api/stream", **headers: str) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=60)
@@ -224,7 +224,7 @@ class StreamReader:
         return json.loads(self.response.read())
 
     def next(self) -> Event:
-        """The next event; raises `EOFError` at the end of the stream and `TimeoutError` after ten seconds."""
+        """Return the next event. Raises `EOFError` at the end of the stream and `TimeoutError` after ten seconds."""
         fields: dict[str, str] = {}
         while True:
             line = self.response.readline().decode()
@@ -243,13 +243,13 @@ class StreamReader:
                 return Event(fields["event"], json.loads(fields["data"]), fields.get("id"))
 
     def until(self, name: str) -> Event:
-        """The next event of that name; what comes before is dropped."""
+        """Return the next event of a name; skip earlier ones."""
         while (found := self.next()).name != name:
             pass
         return found
 
     def rest(self) -> Iterator[Event]:
-        """Everything until the end."""
+        """Return all remaining events."""
         while True:
             try:
                 yield self.next()

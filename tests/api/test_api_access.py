@@ -129,7 +129,7 @@ def test_the_31st_request_is_refused_and_the_refusal_not_counted(harness: Harnes
 def test_a_step_of_the_machines_clock_opens_no_new_window_and_closes_none(
     harness: Harness, step_s: int
 ) -> None:
-    """30 requests, a step, 30 more, a step back: 30 pass in all. A minute after they came 30 more do."""
+    """A step of the clock and a step back allow 30 requests in total, and 30 more after a minute."""
     key, passed = harness.key("free"), 0
     for number in range(90):
         if number % 30 == 0:
@@ -196,7 +196,7 @@ def test_why_a_key_is_refused(harness: Harness) -> None:
 
 
 def test_a_key_that_sends_trades_reads_nothing(harness: Harness) -> None:
-    """It is counted like any other, told of unknown addresses, and never asks the query service."""
+    """Its requests count towards the limit; unknown URLs return 404, and the query service is never called."""
     key = harness.key("pro", role="ingest")
     for n, endpoint in enumerate(ENDPOINTS, 1):
         reply = harness.get(f"{endpoint.path}?symbol=ES", key)
@@ -266,7 +266,7 @@ def test_names_that_only_contain_such_a_word_are_ignored(harness: Harness, query
 
 
 def test_a_key_made_by_another_process_works_at_once(harness: Harness) -> None:
-    """The next look at the store is waited for before a well-formed key is called unknown."""
+    """A well-formed key is refused as unknown only after the next poll of the store."""
     key = ApiKeys(harness.accounts, SERVER_SECRET, harness.clock).create(
         "bob@example.com", "pro", harness.clock.now_ns()
     )
@@ -274,7 +274,7 @@ def test_a_key_made_by_another_process_works_at_once(harness: Harness) -> None:
 
 
 def test_a_revocation_by_another_process_holds_within_a_second(harness: Harness) -> None:
-    """The service looks at the store several times a second: the next look is enough."""
+    """The next poll suffices, because the service polls the store several times a second."""
     key = harness.key()
     assert harness.get(LEVELS, key).status == 200
     ApiKeys(harness.accounts, SERVER_SECRET, harness.clock).revoke(key, harness.clock.now_ns())

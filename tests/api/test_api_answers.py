@@ -299,7 +299,7 @@ def test_a_store_that_hangs_is_a_502_and_no_reason_to_queue() -> None:
     with served(build_harness(query_timeout_s=0.2)) as harness:
         key = harness.key()
         harness.query.gate = threading.Event()
-        reply = harness.get(LEVELS, key)  # the store hangs until the gate is opened below
+        reply = harness.get(LEVELS, key)  # the store blocks until the gate is opened below
         assert (reply.status, json.loads(reply.body)["code"]) == (502, "upstream_unavailable")
         assert harness.get("/healthz").status == 200
         harness.query.gate.set()
@@ -307,7 +307,7 @@ def test_a_store_that_hangs_is_a_502_and_no_reason_to_queue() -> None:
 
 
 def test_work_of_our_own_that_takes_long_is_no_502(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that is silent for 0.2 s is a 502; half a second of computing is not, nor who waits behind it."""
+    """A store that does not respond for 0.2 s causes a 502; half a second of computing does not."""
     with served(build_harness(query_timeout_s=0.2)) as harness:
         key, ask = harness.key(), harness.query._ask
 
@@ -325,7 +325,7 @@ def test_work_of_our_own_that_takes_long_is_no_502(monkeypatch: pytest.MonkeyPat
             "/api/profile?symbol=ES",
             "/api/history?symbol=ES",
         ]
-        with ThreadPoolExecutor(len(paths)) as pool:  # one more than there are threads
+        with ThreadPoolExecutor(len(paths)) as pool:  # one more than the number of threads
             assert [reply.status for reply in pool.map(lambda path: harness.get(path, key), paths)] == [
                 200
             ] * len(paths)
@@ -359,7 +359,7 @@ def test_a_part_that_goes_on_by_itself_is_told_of_while_requests_are_answered() 
 
 
 def test_a_store_shared_with_others_that_stops_answering_leaves_no_process_better_than_this_one() -> None:
-    """So a proxy goes on sending requests, and callers hear from the service why there is no answer."""
+    """A proxy thus continues to send requests, and clients receive the reason from the service."""
     with served(build_harness(query_timeout_s=0.2, shares_store=True)) as harness:
         key = harness.key()
         assert harness.get(LEVELS, key).status == 200

@@ -14,7 +14,7 @@ from outcry.wire.answers import LevelsAnswer
 def strange_server(
     status: int, headers: dict[str, str], body: bytes
 ) -> Iterator[tuple[str, list[str | None]]]:
-    """A server that answers everything alike and notes the keys it was sent."""
+    """Start a server with the same answer for all requests that records the received keys."""
     keys: list[str | None] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):

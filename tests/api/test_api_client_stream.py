@@ -41,7 +41,7 @@ def snapshot(*seqs: int, mark: int = 0, **more: Any) -> bytes:
 
 
 class Script:
-    """One thing to say at each connection; then silence, and the end of the test."""
+    """Script with the data to send on each connection; after the last one the server stays idle and the test ends."""
 
     def __init__(self, *responses: bytes | tuple[int, dict[str, Any]] | None) -> None:
         self.responses = list(responses)
@@ -59,13 +59,13 @@ def server(script: Script) -> Iterator[str]:
             script.paths.append(self.path)
             turn = script.responses.pop(0)
             self.close_connection = True
-            if turn is None:  # hangs up without a word
+            if turn is None:  # closes the connection without data
                 self.connection.shutdown(socket.SHUT_RDWR)
             elif isinstance(turn, bytes):
                 self.send_response(200)
                 self.send_header("transfer-encoding", "chunked")
                 self.end_headers()
-                for at in range(0, len(turn), 7):  # in pieces that end nowhere in particular
+                for at in range(0, len(turn), 7):  # in chunks that split lines and events
                     piece = turn[at : at + 7]
                     self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
                 if not turn.endswith(b"cut"):
@@ -96,7 +96,7 @@ def refused(status: int, code: str, **more: Any) -> tuple[int, dict[str, Any]]:
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long the client waited each time; it does not really."""
+    """Return the requested pauses of the client, which are not waited for."""
     found: list[float] = []
     monkeypatch.setattr("outcry.client.reader.follow", lambda connect: follow(connect, found.append))
     return found
@@ -133,7 +133,7 @@ def test_the_key_goes_in_the_header_and_symbols_in_the_address(waits: list[float
 
 
 def test_it_comes_back_where_it_stopped(waits: list[float]) -> None:
-    """Ended, cut off inside an event, hung up: each time the id of the last whole event is sent."""
+    """After a complete, truncated or closed stream, the client sends the id of the last complete event."""
     script = Script(
         snapshot(mark=5) + alert(6), alert(7) + alert(8)[:-20] + b"cut", None, refused(503, "starting"),
         snapshot(mark=8, resumed=True) + alert(9),
@@ -149,7 +149,7 @@ def test_it_waits_longer_each_time_and_forgets_that_once_it_is_served(waits: lis
     script = Script(b"retry: 1000\n\n" + snapshot(), *passing, snapshot(), None, snapshot())
     with server(script) as url:
         take(Client(url, "a key").stream(), 3)
-    most = [1, 2, 4, 8, 16, 32, 60, 60, 60, 1, 2]  # at most; at least half of it
+    most = [1, 2, 4, 8, 16, 32, 60, 60, 60, 1, 2]  # at most this, and at least half of it
     assert len(waits) == len(most)
     for waited, limit in zip(waits, most, strict=True):
         assert limit / 2 <= waited <= limit
@@ -197,7 +197,7 @@ def test_an_unavailable_service() -> None:
 
 
 class Lines:
-    """A file of given bytes, as `read_events` takes it."""
+    """In-memory file for `read_events`."""
 
     def __init__(self, data: bytes) -> None:
         self.lines = data.splitlines(keepends=True)
@@ -228,7 +228,7 @@ def test_lines_into_events(data: bytes, marks: str, count: int) -> None:
 
 
 def test_follow_tells_each_alert_once_oldest_first(capsys: pytest.CaptureFixture[str]) -> None:
-    """A service that was restarted empty tells today's again; one that cannot tell all says so."""
+    """A restarted service repeats today's alerts; a service that cannot repeat all reports it."""
 
     def events() -> Iterator[StreamEvent]:
         yield msgspec.json.decode(snapshot(3, 2, 1).split(b"data: ")[1], type=Snapshot)
@@ -264,7 +264,7 @@ def test_alerts_command_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def in_time(work: Callable[[], Any], seconds: float = 60) -> Any:
-    """The result of something that may wait for ever."""
+    """Return the result of a call that may not end, within a time limit."""
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
     thread.start()

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class RecordedLog:
-    """A journal that remembers its warnings."""
+    """Log that stores its warnings."""
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
@@ -49,7 +49,7 @@ def test_one_client_has_its_most_and_others_theirs() -> None:
 
 
 def test_the_addresses_of_one_subscriber_are_one_client() -> None:
-    """A /64 of IPv6; IPv4 written as IPv6 is IPv4."""
+    """The addresses of an IPv6 /64 are one client; an IPv4-mapped IPv6 address is the IPv4 address."""
     open_now = Connections(RecordedLog(), 1)
     assert open_now.enter("2001:db8::1", 9) is None
     assert open_now.enter("2001:db8::ffff:1", 9) is not None
@@ -75,7 +75,7 @@ def test_no_cap_is_no_cap() -> None:
     ("descriptors", "reserve"), [(100, 50), (256, 64), (1024, 128), (65_536, 1024), (1_048_576, 1024)]
 )
 def test_the_last_descriptors_are_kept_for_those_who_are_served(descriptors: int, reserve: int) -> None:
-    """The system gives the lowest free number, so a socket's own number says how many are in use."""
+    """The system assigns the lowest free number, so a socket's own number shows how many are in use."""
     open_now = Connections(RecordedLog(), 0, "", descriptors)
     assert open_now.enter("192.0.2.1", descriptors - reserve - 1) is None
     refusal = open_now.enter("192.0.2.1", descriptors - reserve)
@@ -137,7 +137,7 @@ def test_a_trusted_proxy_brings_more_than_one_clients_connections() -> None:
 
 
 class Cramped:
-    """A service with 256 descriptors, in a process of its own."""
+    """A service with 256 file descriptors, in a separate process."""
 
     def __init__(self, loop: str) -> None:
         self._running = subprocess.Popen(
@@ -186,13 +186,13 @@ def test_those_who_are_served_go_on_being_served_when_descriptors_run_out(loop: 
             wire = open_connections.enter_context(service.connect())
             try:
                 statuses.append(wire.ask(request)[9:12])
-            except (EOFError, ConnectionError):  # beyond the few that wait until they are read
+            except (EOFError, ConnectionError):  # beyond the few that are queued until they are read
                 statuses.append(b"cut")
         assert statuses[:150] == [b"200"] * 150
         assert statuses[-1] != b"200"
         assert set(statuses) >= {b"200", b"503"}
         assert 256 - statuses.count(b"200") >= 64, "the reserve"
-        for number in range(3):  # by the fast path and by the ordinary one
+        for number in range(3):  # by the fast path and by the application
             assert first.ask(request).startswith(b"HTTP/1.1 200 ")
             assert first.ask(plain(service.key, more=f"x: {number}\r\n")).startswith(b"HTTP/1.1 200 ")
         assert service.say("log")["out_of_descriptors"] <= 2

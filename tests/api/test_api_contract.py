@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 SOURCE = Path(outcry.__file__).parent
 PLACE = re.compile(r"\{\w+\}")
 
-#: shared decisions: the codes are frozen. A line may be added here, never changed or taken away.
+#: The codes are frozen. A line may be added here, never changed or removed.
 FROZEN = {
     "missing_symbol": 400,
     "invalid_parameter": 400,
@@ -47,7 +47,7 @@ def all_refusals(base: type[ServiceError] = ServiceError) -> list[type[ServiceEr
 
 
 def message_ids() -> set[str]:
-    """Every literal first argument of a refusal or problem raised anywhere in the source."""
+    """Return every literal first argument of a refusal or problem in the source."""
     refusals = {refusal.__name__ for refusal in all_refusals()}
     found: set[str] = set()
     for path in SOURCE.rglob("*.py"):
@@ -83,7 +83,7 @@ def test_each_message_is_there_in_each_language() -> None:
 
 
 def messages(language: str) -> dict[str, str]:
-    """Every message of a language's file by its id."""
+    """Return all messages of a language's catalogue, by id."""
     with (LOCALE_FOLDER / language / "messages.po").open("rb") as file:
         return {str(one.id): str(one.string) for one in read_po(file, locale=language) if one.id}
 
@@ -101,12 +101,12 @@ def test_a_value_is_shown_but_never_read_as_a_template() -> None:
 
 
 def test_the_document_is_the_one_kept() -> None:
-    """If the change is meant: `python -m outcry.api.openapi > tests/api/openapi.json`."""
+    """After an intended change: `python -m outcry.api.openapi > tests/api/openapi.json`."""
     assert page().decode() == (HERE / "openapi.json").read_text("utf-8")
 
 
 def test_the_page_about_errors_is_the_one_kept() -> None:
-    """If the change is meant: `python -m outcry.http.errors_page > docs/errors.md`."""
+    """After an intended change: `python -m outcry.http.errors_page > docs/errors.md`."""
     assert errors_page(load_catalogue()) == (SOURCE.parents[1] / "docs" / "errors.md").read_text("utf-8")
 
 
@@ -167,8 +167,7 @@ def test_the_metrics_are_what_prometheus_reads(harness: Harness) -> None:
 
 
 def test_schemathesis_finds_nothing() -> None:
-    """All checks, positive and negative data, over a real socket; the limiter's window is emptied as time is
-    moved on."""
+    """Run all checks with valid and invalid data over a real socket; advance the clock to avoid rate limits."""
     harness = build_harness()
     with served(harness):
         key = harness.key()
@@ -191,7 +190,7 @@ def test_schemathesis_finds_nothing() -> None:
             "--seed",
             "20260102",
             "--exclude-path",
-            "/api/stream",  # it has no end
+            "/api/stream",  # the response has no end
             "--no-color",
         ]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=HERE) as running:

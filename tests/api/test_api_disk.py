@@ -14,7 +14,7 @@ LEVELS = "/api/levels?symbol=ES"
 
 
 class FrozenQuery(FakeQuery):
-    """Its store does not respond while `thawed` is clear."""
+    """Query whose store does not respond while `thawed` is clear."""
 
     def __init__(self, accounts: MemoryAccounts) -> None:
         super().__init__(accounts)
@@ -27,8 +27,10 @@ class FrozenQuery(FakeQuery):
 
 
 def test_answers_go_on_while_the_disk_of_the_store_hangs() -> None:
-    """On a disk known to hang, what was known before still holds: 200 and degraded. Of a store that is silent for a
-    reason nobody knows the answer is 502, as ever."""
+    """With a stalled disk, cached data is served: 200 and degraded.
+
+    If the store does not respond for an unknown reason, the answer is 502.
+    """
     frozen = [False]
     parts = {"frozen": lambda: frozen[0], "degraded": {"disk": lambda: frozen[0]}}
     built = build_harness(FrozenQuery, parts=parts)
@@ -53,7 +55,7 @@ def test_answers_go_on_while_the_disk_of_the_store_hangs() -> None:
 
 
 class Pipe(io.BytesIO):
-    """Where log lines go: it takes them once it is read."""
+    """Log target that accepts lines once the test reads them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,8 +68,10 @@ class Pipe(io.BytesIO):
 
 
 def test_log_lines_wait_for_their_reader_and_nobody_for_them() -> None:
-    """What fits in memory is written in order, the rest is counted: 10 bytes fit, of which the first line is under way
-    and no longer counts."""
+    """Log lines that fit into memory are written in order, the rest is counted.
+
+    The buffer has 10 bytes; the line being written does not count.
+    """
     pipe = Pipe()
     lines = LogWriter(pipe, most_waiting_bytes=10)
     lines.write(b"one\n")

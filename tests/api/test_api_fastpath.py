@@ -32,7 +32,7 @@ def masked(response: bytes) -> bytes:
     for pattern, mask in MASKS:
         response, count = re.subn(pattern, mask, response)
         assert count == 1, response
-    return ID.sub(b"ID", response)  # an error's body has the id too
+    return ID.sub(b"ID", response)  # the body of an error contains the id too
 
 
 def cached(harness: Harness) -> int:
@@ -41,13 +41,13 @@ def cached(harness: Harness) -> int:
 
 @pytest.fixture(autouse=True)
 def patient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slow machine may poll the store too rarely, which ends the fast path for a moment: most tests allow for it."""
+    """Disable polling limits, because a slow machine polls the store too rarely, which interrupts the fast path."""
     if "silent" not in request.node.name:
         monkeypatch.setattr("outcry.http.revision_poller.STALE_NS", 60 * SECOND)
 
 
 class FastPath:
-    """The fast path, as a class that tests can change in its compiled form too."""
+    """Subclass of the fast path that tests can modify even if the original is compiled."""
 
     def __init__(self, edge: Edge) -> None:
         self._fast_path = FastPathCache(edge)
@@ -64,7 +64,7 @@ class FastPath:
 
 @pytest.fixture
 def hot(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For each packet between requests, whether the fast path answered it. Name it before `harness`."""
+    """Record for each packet whether the fast path answered it. Request this fixture before `harness`."""
     served_hot: list[bool] = []
 
     class Watched(FastPath):
@@ -79,7 +79,7 @@ def hot(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 @contextmanager
 def by(way: str) -> Iterator[Harness]:
-    """A service that answers by the fast path, else from memory, else by the application alone."""
+    """Start a service that answers by the fast path, from memory, or by the application alone."""
     with pytest.MonkeyPatch.context() as patch:
         if way == "application":
             patch.setattr(Application, "answer_at_once", lambda *_: None)
@@ -91,7 +91,7 @@ WAYS = ("fast path", "at once", "application")
 
 
 def asked_by(way: str, tier: Tier, request: Callable[[str], bytes], times: int = 4) -> list[bytes]:
-    """The masked responses to the same request, sent several times."""
+    """Return the masked responses to the same request, sent several times."""
     with by(way) as harness, Wire(harness) as wire:
         sent = request(harness.key(tier))
         known(harness)
@@ -103,7 +103,7 @@ def asked_by(way: str, tier: Tier, request: Callable[[str], bytes], times: int =
         return answers
 
 
-#: Every pair of path, tier and white space around the key.
+#: Every combination of path, tier and white space around the key.
 PAIRS = [
     (path, tier, around)
     for row, path in enumerate(
@@ -118,7 +118,7 @@ PAIRS = [
 def test_byte_for_byte_what_the_application_sends(
     path: str, tier: Tier, around: bytes, hot: list[bool]
 ) -> None:
-    """With a key as it is, and with white space around it, which is no part of a header's value (RFC 9110 §5.5)."""
+    """White space around the key is not part of the header's value (RFC 9110 §5.5)."""
 
     def request(key: str) -> bytes:
         return plain(key, path).replace(key.encode(), around % key.encode())
@@ -212,7 +212,7 @@ def test_a_repeated_request_line_and_repeated_header_lines_are_enough(
     known(harness)
     with Wire(harness) as wire, Wire(harness) as second:
         wire.ask(plain(ann))  # computed
-        wire.ask(plain(ann))  # from memory, and learned
+        wire.ask(plain(ann))  # from memory, and cached for the fast path
         second.ask(plain(ann))
         wire.ask(plain(bob))
         wire.ask(plain(bob))
@@ -293,14 +293,14 @@ def test_limits_are_shared_with_the_application_and_exact(harness: Harness) -> N
             request = plain(key) if left % 3 else plain(key, more="X-Request-Id: job\r\n")
             assert b"x-ratelimit-remaining: %d\r\n" % left in wire.ask(request)
         assert wire.ask(plain(key)).startswith(b"HTTP/1.1 429 ")
-        harness.clock.at_ns += 70 * SECOND  # setting the machine's clock opens no new window
+        harness.clock.at_ns += 70 * SECOND  # a step of the machine's clock opens no new window
         assert wire.ask(plain(key)).startswith(b"HTTP/1.1 429 ")
         harness.steady.at_ns += 60 * SECOND
         assert wire.ask(plain(key)).startswith(b"HTTP/1.1 200 ")
 
 
 def refused(harness: Harness, wire: Wire, key: str) -> bytes:
-    """The refusal of a key once the service has looked at its store, which it does several times a second."""
+    """Return the refusal of a key once the service has polled its store."""
     known(harness)
     reply = wire.ask(plain(key))
     assert reply.startswith(b"HTTP/1.1 401 ")
@@ -320,7 +320,7 @@ def test_a_revoked_key_is_refused_within_a_second_on_a_connection_kept_open(harn
 
 
 def test_a_key_is_refused_within_a_second_of_its_end_on_a_connection_kept_open(harness: Harness) -> None:
-    """Nothing in the store moves when a key's time is over."""
+    """The store does not change when a key expires."""
 
     now_ns = harness.clock.now_ns()
     key = harness.keys.create("ann@example.com", "admin", now_ns, expires_ns=now_ns + 60 * SECOND)
@@ -431,7 +431,7 @@ def test_strangers_and_other_methods_are_not_remembered(harness: Harness) -> Non
 
 
 def test_a_body_that_looks_like_a_known_request_is_a_body(harness: Harness) -> None:
-    """A request smuggled as the body of another one must not be answered."""
+    """A request that is smuggled as the body of another one must not be answered."""
     key = harness.key("pro")
     known = plain(key)
     with Wire(harness) as wire:

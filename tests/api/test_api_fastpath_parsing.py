@@ -1,4 +1,4 @@
-"""What the fast path answers without parsing, the parser accepts and the application answers with the same bytes.
+"""The parser accepts, and the application answers with equal bytes, every request that the fast path answers.
 
 Known requests are recombined and damaged as an attacker would: line ends, continued lines, repeated and hidden headers.
 """
@@ -21,7 +21,7 @@ VARYING = re.compile(rb"[0-9a-f]{12}-[0-9a-f]{8}|ratelimit[^\r]*")
 
 
 class Transport:
-    """A connection in memory."""
+    """In-memory connection."""
 
     def __init__(self) -> None:
         self.written = b""
@@ -40,11 +40,11 @@ class Transport:
         return ("127.0.0.1", 9) if name in ("peername", "sockname") else None
 
     def resume_reading(self) -> None:
-        """It never pauses."""
+        """Do nothing, because this transport never pauses."""
 
 
 class Service:
-    """A service that answers packets in process, by the fast path or by the parser."""
+    """Service that answers packets in process, by the fast path or by the parser."""
 
     def __init__(self, harness: Harness) -> None:
         self._harness = harness
@@ -63,7 +63,7 @@ class Service:
         return protocol, transport
 
     async def teach(self, request: bytes) -> None:
-        """Send a request twice: the first is computed, the second learned."""
+        """Send a request twice: the first is computed, the second cached."""
         for _ in range(2):
             protocol, transport = self._connection(fastpath=True)
             protocol.data_received(request)
@@ -75,7 +75,7 @@ class Service:
         return self._harness.app.fast_path.serve(data, DATED)
 
     def by_parser(self, data: bytes) -> bytes:
-        """What is written before the application proper would run, on a new connection."""
+        """Return the output on a new connection before the application itself would run."""
         protocol, transport = self._connection(fastpath=False)
         protocol.data_received(data)
         protocol.connection_lost(None)
@@ -91,9 +91,9 @@ MORE = [
     "A: b\r\n c\r\n",
     f"If-None-Match: {TAG}\r\nIf-None-Match: *\r\n",
 ]
-#: Lines that look like known ones once a condition is cut out.
+#: Lines that equal known ones once a condition is removed.
 DECEIVING = ["If-None-Match: *\r\n", f"A: b\r\nIf-None-Match: {TAG}\r\n c\r\n"]
-#: Parts that end, continue, repeat or hide a line.
+#: Fragments that end, continue, repeat or hide a line.
 PARTS = [
     "\r\n", "\r\n\r\n", "\n", "\r", " ", "\t", ":", "\x00", "\r\n ", "\r\n\t", "\n\n", "\r\n\r",
     "GET /api/levels?symbol=ES HTTP/1.1", "GET /api/symbols HTTP/1.0", "POST ", "#", "?", "%", "http://outcry",
@@ -106,12 +106,12 @@ PARTS = [
 
 @st.composite
 def damaged(draw: st.DrawFn) -> str:
-    """A request of known lines, with parts put in or taken out anywhere."""
+    """Generate a request of known lines, with fragments inserted or removed anywhere."""
     line = draw(st.sampled_from(["/api/levels?symbol=ES", "/api/symbols", "/api/levels?symbol=XX"]))
     more = draw(st.sampled_from([*MORE, *DECEIVING]))
     text = f"GET {line} HTTP/1.1\r\nHost: outcry\r\nx-api-key: KEY\r\n{more}\r\n"
     for _ in range(draw(st.integers(0, 2))):
-        # mostly at the ends of lines, where damage matters
+        # mostly at line ends, where damage matters
         ends = [place for place, letter in enumerate(text) if letter in "\r\n:"] + [0, len(text)]
         at = draw(st.sampled_from(ends) | st.integers(0, len(text)))
         text = text[:at] + draw(st.sampled_from(PARTS)) + text[at + draw(st.integers(0, 2)) :]

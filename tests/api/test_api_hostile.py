@@ -13,7 +13,7 @@ from outcry.base.redaction import holds_key
 
 
 def raw(harness: Harness, data: bytes, patience_s: float = 2.0) -> bytes:
-    """Send bytes on a fresh connection and return all that comes back until it falls silent or closes."""
+    """Send bytes on a new connection and return everything received until it is idle or closed."""
     with Wire(harness) as wire:
         reply = b""
         try:
@@ -202,7 +202,7 @@ def test_metrics_are_not_for_who_comes_through_a_proxy(harness: Harness) -> None
 
 
 def drip(wire: Wire) -> None:
-    """Send a byte now and then, for half a minute."""
+    """Send one byte at a time for half a minute."""
     for _ in range(600):
         wire.send(b"a")
         time.sleep(0.05)
@@ -250,8 +250,7 @@ def test_any_bytes(harness: Harness, head: bytes, tail: list[bytes]) -> None:
 
 @pytest.mark.parametrize("filler", ["+", "%20", "&key[", "[", "%2525", ";", "=", "&"])
 def test_no_query_takes_long_to_judge(filler: str) -> None:
-    """The judging runs before any limit: a pattern that backtracks would let one request stop all others. It would take
-    minutes of processor time."""
+    """Validation precedes all limits, so a backtracking pattern would let one request block all others."""
     query = b"key" + filler.encode() * (120_000 // len(filler)) + b"!"
     started = time.thread_time()
     holds_key(query)

@@ -29,7 +29,7 @@ def get(host: bytes, key: str, version: bytes = b"1.1") -> bytes:
         (b"Host: outcry.example.com:8000\r\n", 200),
         (b"Host: [::1]:8000\r\n", 200),
         (b"Host: \t outcry \t\r\n", 200),
-        (b"Host:\r\n", 200),  # valid where the target has no authority
+        (b"Host:\r\n", 200),  # valid if the target has no authority
         (b"", 400),
         (b"Host: outcry\r\nHost: outcry\r\n", 400),
         (b"Host: outcry\r\nhost: other\r\n", 400),
@@ -57,7 +57,7 @@ def test_http_1_0_may_do_without_a_host(harness: Harness) -> None:
 
 @pytest.mark.parametrize("after", [b" ", b"\t", b" \t  "])
 def test_white_space_around_a_value_is_no_part_of_it(harness: Harness, after: bytes) -> None:
-    """Of keys, of ids and of entity tags."""
+    """White space around keys, ids and entity tags is ignored."""
     key = harness.key()
     with Wire(harness) as wire:
         first = wire.ask(plain(key))
@@ -71,7 +71,7 @@ def test_white_space_around_a_value_is_no_part_of_it(harness: Harness, after: by
 
 
 def long_head(key: str, size: int) -> bytes:
-    """A request whose head, from its first byte to the empty line after it, has so many bytes."""
+    """Create a request whose head, including the final empty line, has this many bytes."""
     padding = size - len(plain(key, more="x: \r\n"))
     return plain(key, more=f"x: {'a' * padding}\r\n")
 
@@ -89,7 +89,7 @@ def test_a_head_may_have_128_kib_and_not_a_byte_more(harness: Harness, packet: i
         with Wire(harness) as wire:
             for piece in in_packets(request, packet):
                 wire.send(piece)
-                time.sleep(0.02)  # so that packets stay apart; the answer is the same if they do not
+                time.sleep(0.02)  # so that packets stay apart; the answer is the same otherwise
             answer = wire.read()
             assert status(answer) == expected
             assert (b"131072" in answer) == (expected == 400)
@@ -97,7 +97,7 @@ def test_a_head_may_have_128_kib_and_not_a_byte_more(harness: Harness, packet: i
 
 @pytest.mark.parametrize("size", [LIMIT, LIMIT + 1])
 def test_the_limit_counts_each_head_of_a_pipeline_by_itself(harness: Harness, size: int) -> None:
-    """Behind requests without and with a body, and behind empty lines."""
+    """The limit applies after requests without and with a body, and after empty lines."""
     key = harness.key()
     posted = (
         b"POST /api/levels HTTP/1.1\r\nHost: a\r\nx-api-key: %s\r\nContent-Length: 5000\r\n\r\n"
@@ -109,7 +109,7 @@ def test_the_limit_counts_each_head_of_a_pipeline_by_itself(harness: Harness, si
 
 
 def test_a_large_body_is_no_head(harness: Harness) -> None:
-    """100 KiB of head and 100 KiB of body are 200 KiB, of which the body is refused as too long where none is taken."""
+    """A head of 100 KiB and a body of 100 KiB are accepted by the head limit; an unexpected body is refused."""
     key = harness.key()
     with Wire(harness) as wire:
         wire.send(long_head(key, 100 * 1024) * 3)
@@ -153,7 +153,7 @@ def test_a_request_is_answered_first_though_its_answer_takes_longer_than_the_byt
 
 
 def test_a_malformed_body_is_refused_in_its_turn(harness: Harness) -> None:
-    """The push waits for a body that never comes: it is taken back, and the 400 stands in its place."""
+    """A push waits for a body that never arrives: it is cancelled, and the response is 400."""
     key = harness.key(role="ingest")
     with Wire(harness) as wire:
         wire.send(
@@ -179,7 +179,7 @@ def posted(key: str, head: bytes, body: bytes) -> bytes:
 
 @pytest.mark.parametrize("packet", [1, 7, 1 << 20])
 def test_a_body_behind_a_wish_for_another_protocol_is_no_request(harness: Harness, packet: int) -> None:
-    """Answered as a request of its own, it would reach somebody else behind a proxy that shares connections."""
+    """A proxy with shared connections would pass the answer to such a request to another client."""
     hidden = get(b"Host: outcry\r\n", harness.key())
     head = UPGRADE + b"Content-Length: %d\r\n" % len(hidden)
     with Wire(harness) as wire:
@@ -187,8 +187,8 @@ def test_a_body_behind_a_wish_for_another_protocol_is_no_request(harness: Harnes
             posted("none", head, hidden) + get(b"Host: outcry\r\n", harness.key()), packet
         ):
             wire.send(part)
-        assert status(wire.read()) == 401  # the POST, whose key is none
-        assert status(wire.read()) == 200  # the GET behind it
+        assert status(wire.read()) == 401  # the POST, whose key is invalid
+        assert status(wire.read()) == 200  # the following GET
         wire.send(get(b"Host: outcry\r\n", "none"))
         assert status(wire.read()) == 401  # and nothing between them
 
@@ -204,7 +204,7 @@ def test_a_chunked_body_behind_a_wish_for_another_protocol_is_refused(harness: H
 
 @pytest.mark.parametrize("seed", ["0", "1", "2", "3"])
 def test_allow_has_one_order_whatever_the_hash_seed(seed: str) -> None:
-    """Starlette keeps a route's methods in a set, whose order changes with the seed."""
+    """Starlette stores a route's methods in a set, whose order depends on the hash seed."""
     program = (
         "from starlette.routing import Route\n"
         "from outcry.http.errors import allow, allowed_at\n"
@@ -228,7 +228,10 @@ def test_allow_is_the_same_at_every_address_that_is_read(harness: Harness, path:
 def test_who_is_silent_is_closed_after_the_time_for_a_request_and_empty_lines_do_not_help(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """docs/http.md: ten seconds; idle connections have 30. Here a half, and ten minutes that would be noticed."""
+    """Requests must arrive within ten seconds (docs/http.md), idle connections end after 30.
+
+    The test uses half a second and ten minutes.
+    """
     monkeypatch.setattr("outcry.http.strict_protocol.REQUEST_TIMEOUT_S", 0.5)
     with served(build_harness(), keep_alive_s=600) as harness:
         with Wire(harness) as silent:
@@ -247,6 +250,6 @@ def test_who_is_silent_is_closed_after_the_time_for_a_request_and_empty_lines_do
                     break
             else:
                 pytest.fail("empty lines kept a connection open")
-        with Wire(harness) as asked:  # who has asked has the time of the idle
+        with Wire(harness) as asked:  # after a request, the idle limit applies
             asked.ask(plain(harness.key()))
             assert not asked.closed_within(1.5)

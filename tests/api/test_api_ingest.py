@@ -50,7 +50,7 @@ PATH = "/api/ingest?feed=replay"
 
 
 def trades(first: int, count: int = 1) -> Trades:
-    """Trades `first` and following: the `n`-th at price `n`, `n` milliseconds after the start."""
+    """Generate trades from `first` on: the `n`-th at price `n`, `n` milliseconds after the start."""
     rows = np.zeros(count, LIVE_TRADE)
     numbers = np.arange(first, first + count)
     rows["price"], rows["size"], rows["side"] = numbers, 1, b"N"
@@ -64,7 +64,7 @@ def push(first: int, *events: Event, contract: Contract = ES, session: str = "a"
 
 @dataclass
 class Reader:
-    """What a service would do with pushed feeds: reads each to its end, and again where the link was lost."""
+    """Reads pushed feeds to their end as the service does, and resumes after a lost connection."""
 
     feeds: PushedFeeds = field(default_factory=lambda: PushedFeeds(UNIVERSE))
     reply: dict[tuple[int, str, Contract], list[Event]] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Reader:
 
 
 def taking(harness: Harness, reader: Reader | None) -> Harness:
-    """The service, with a reader of pushed feeds behind it."""
+    """Start the service with a reader of pushed feeds."""
     services = Services(
         harness.query, harness.keys, Licences(harness.accounts), SlidingWindowLimiter(harness.steady.now_ns),
         harness.clock, pushes=reader.feeds if reader else None,
@@ -131,7 +131,7 @@ def refusal(reply: Reply) -> tuple[int, str, str]:
 
 
 def test_a_pusher_cannot_say_that_its_trades_are_invented(harness: Harness, reader: Reader) -> None:
-    """Only the service's own simulator invents: nothing computed from a push may pass for a demonstration."""
+    """Only the service's own simulator may mark trades as simulated."""
     caps = replace(CAPS, invented=True)
     body = write_push(Push("a" * 20, ES, caps, 0, (trades(1),)))
     assert refusal(post(harness, ingest_key(harness), body)) == (422, "invalid_request", "caps")
@@ -139,7 +139,7 @@ def test_a_pusher_cannot_say_that_its_trades_are_invented(harness: Harness, read
 
 
 def test_a_push_is_taken_as_its_keys_user(harness: Harness, reader: Reader) -> None:
-    """Ann is user 1, Ben user 2; the operator's feed belongs to nobody's number, 0."""
+    """Ann is user 1 and Ben user 2; the operator's feeds belong to user 0."""
     keys = [ingest_key(harness), ingest_key(harness, "ben@example.com")]
     keys.append(harness.keys.create("operator", "free", 0, role="ingest-operator"))
     for key in keys:
@@ -154,7 +154,7 @@ def test_a_push_is_taken_as_its_keys_user(harness: Harness, reader: Reader) -> N
 
 def test_pushes_are_not_counted_but_refused_requests_are(harness: Harness, reader: Reader) -> None:
     key, read = ingest_key(harness), harness.key("free")
-    for number in range(60):  # twice what the tier allows a minute
+    for number in range(60):  # twice the tier's limit per minute
         reply = post(harness, key, push(number, trades(number)))
         assert (reply.status, reply.headers["x-ratelimit-remaining"]) == (200, "30")
     assert reader.numbers(1) == list(range(60))
@@ -179,7 +179,7 @@ def test_only_a_key_made_for_it_pushes_and_it_does_nothing_else(harness: Harness
 
 
 def test_a_key_made_this_instant_by_another_process_is_known(harness: Harness) -> None:
-    """Its row is in the store, but was not told to this service."""
+    """Its row is in the store, but this service was not notified."""
     other = type(harness.keys)(harness.accounts, b"a secret only the tests know", harness.clock)
     key = other.create("ann@example.com", "free", 0, role="ingest")
     assert post(harness, key, push(0, trades(1))).status == 200
@@ -224,7 +224,7 @@ def test_a_large_push_is_taken_and_one_too_large_is_not(harness: Harness, reader
     assert reader.numbers(1) == list(range(90_000))
     connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=60)
     headers = {"x-api-key": key, "content-type": MEDIA_TYPE, "content-length": str(MOST_BODY_BYTES + 1)}
-    connection.request("POST", PATH, headers=headers)  # the head alone is enough to be refused
+    connection.request("POST", PATH, headers=headers)  # the head alone suffices for a refusal
     assert json.loads(connection.getresponse().read())["reason"] == "too_large"
     connection.close()
     assert post(harness, key, push(1, trades(90_000))).status == 200
@@ -260,8 +260,10 @@ def test_without_live_feeds_there_is_no_such_address() -> None:
 
 
 def test_an_answer_waits_until_the_events_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody reads. The push waits; a second one is told to come again; when the first hangs up, the same may come
-    again at once; a service that stops lets go of what waits."""
+    """An unread push waits and a second one is refused as retryable.
+
+    After the first disconnects, the same push may be repeated at once; a stopping service ends waiting pushes.
+    """
     monkeypatch.setattr(pushed, "WAIT_S", 3600.0)
     reader = Reader(paused=True)
     with served(taking(build_harness(), reader)) as harness:
@@ -278,10 +280,10 @@ def test_an_answer_waits_until_the_events_are_taken(monkeypatch: pytest.MonkeyPa
         wire.close()
         with ThreadPoolExecutor(1) as thread:
             waiting = thread.submit(post, harness, key, body)
-            while wait([waiting], 0.5).done:  # it is not known yet that the first has hung up
+            while wait([waiting], 0.5).done:  # the service may not have noticed the disconnection yet
                 assert refusal(waiting.result())[:2] == (429, "rate_limited")
                 waiting = thread.submit(post, harness, key, body)
-            reader.feeds.close()  # what waits does not wait for its time to be over, an hour
+            reader.feeds.close()  # a waiting push does not last until its limit of an hour
             assert refusal(waiting.result())[:2] == (502, "upstream_unavailable")
 
 
@@ -295,7 +297,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Cutter:
-    """Stands between a pusher and its service, and cuts every connection after so many bytes, either way."""
+    """Proxy between a pusher and its service that cuts each connection after some bytes in either direction."""
 
     def __init__(self, port: int, cuts: list[int]) -> None:
         self._port, self._cuts = port, cuts
@@ -324,7 +326,7 @@ class Cutter:
                 data = data[: max(budget[0], 0)]
                 target.sendall(data)
                 budget[0] -= len(data)
-                if budget[0] <= 0:  # below it where both ways spent the rest at once
+                if budget[0] <= 0:  # negative if both directions used up the rest at once
                     break
         except OSError:
             pass
@@ -369,8 +371,11 @@ def test_whatever_breaks_on_the_way_every_event_arrives_once_and_in_order(
 
 @pytest.mark.usefixtures("quick")
 def test_a_service_started_anew_gets_the_last_seconds_again_and_is_told_where_they_end() -> None:
-    """Trades are a millisecond apart, so the last five seconds before trade 10,000 begin at trade 4,999 or before, by a
-    batch at most; each batch has 500. Then history is complete, and 10,000 to 10,499 are new."""
+    """After a restart the pusher resends five seconds, then marks history as complete.
+
+    Trades are a millisecond apart and batches have 500, so the last five seconds before trade 10,000 start at trade
+    4,999 or up to a batch earlier. Trades 10,000 to 10,499 are new.
+    """
     first, second = Reader(), Reader()
     harness = build_harness()
     key = ingest_key(harness)
@@ -443,7 +448,7 @@ def test_goodbye_ends_what_is_there_and_a_stop_ends_a_push_in_vain() -> None:
         assert reader.reply[1, "replay", NQ] == [Heartbeat(START_NS), Ended(START_NS)]
         reader.feeds.close()
         with pushing(harness.port, ingest_key(harness)) as one, ThreadPoolExecutor(1) as thread:
-            one._worked = True  # it would try for two minutes
+            one._worked = True  # it would retry for two minutes
             vain = thread.submit(one.push, ES, [trades(6)])
             time.sleep(0.1)
             one.stop()

@@ -60,7 +60,7 @@ def test_a_key_is_revoked_by_any_beginning_up_to_the_whole_key(length: int) -> N
 
 
 def test_a_beginning_of_several_keys_revokes_none_of_them() -> None:
-    """Two keys share their first eight characters, which 63 keys always do: one character of 62 follows `outcry_`."""
+    """Two keys have the same first eight characters, which 63 keys always do: 62 characters may follow `outcry_`."""
     ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, HandClock())
     by_beginning: dict[str, str] = {}
     while True:
@@ -71,7 +71,7 @@ def test_a_beginning_of_several_keys_revokes_none_of_them() -> None:
     for text in (second[:8], "outcry_", "out", ""):
         assert ring.revoke(text, START_NS) is None
     assert [row.prefix for row in ring.named(second[:8])] == [first[:15], second[:15]]
-    # Once the first is revoked, the same beginning names one key that is not revoked.
+    # Once the first is revoked, the prefix is unique among the other keys.
     ring.revoke(first, START_NS)
     revoked = ring.revoke(second[:8], START_NS)
     assert revoked is not None
@@ -86,7 +86,7 @@ def test_what_all_keys_begin_with_revokes_none_even_of_one() -> None:
 
 
 def test_a_whole_key_of_the_same_beginning_is_another_key() -> None:
-    """It is well-formed and its first 15 characters are those of a key there is: its digest tells them apart."""
+    """A well-formed key with the first 15 characters of an existing key has another digest."""
     ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, HandClock())
     key = ring.create("ann@example.com", "free", START_NS)
     digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -165,7 +165,7 @@ def ids(ring: ApiKeys, user_id: int = 1) -> list[int]:
 
 
 def test_a_keys_time_is_over_by_this_machines_clock_and_no_other() -> None:
-    """The instants given are those of a market long ago: when to look at the store goes by them, the end does not."""
+    """The given times are from a market long ago: they control the polls of the store, not the expiry."""
     clock = HandClock()
     ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, clock)
     key = ring.create("ann@example.com", "pro", START_NS, expires_ns=START_NS + SECOND)
@@ -200,7 +200,7 @@ def test_the_end_of_a_key_is_noticed_while_the_store_does_not_answer() -> None:
     st.lists(st.integers(0, 12), max_size=12),
 )
 def test_a_key_is_good_until_its_end_and_every_end_is_told(ends: list[int | None], steps: list[int]) -> None:
-    """The generation moves at a look if and only if a key ended since the last one."""
+    """The generation changes at a poll if and only if a key expired since the last one."""
     clock = HandClock()
     ring = ApiKeys(MemoryAccounts(), SERVER_SECRET, clock)
     made = [
@@ -270,7 +270,7 @@ def test_of_the_keys_a_user_asked_for_twenty_are_good_at_a_time() -> None:
         ring.create_own("ann@example.com", "pro", clock.at_ns)
     assert ring.revoke_own(1, 2, clock.at_ns) is not None
     ring.create_own("ann@example.com", "pro", clock.at_ns)
-    ring.create("ann@example.com", "pro", clock.at_ns)  # whoever has the machine makes as many as are needed
+    ring.create("ann@example.com", "pro", clock.at_ns)  # an attacker creates as many as needed
 
 
 @pytest.mark.parametrize("grace_ns", GRACES_NS)
@@ -395,7 +395,7 @@ def test_a_tier_changes_no_licence_unless_the_grant_names_it() -> None:
 
 
 def test_a_key_whose_end_was_moved_is_good_until_the_new_one() -> None:
-    """By the minute: 100 of life, of which a replacement leaves 60; the new key has 100 of its own."""
+    """A key of 100 minutes is replaced with 60 remaining; the new key has 100 of its own."""
     accounts, clock = MemoryAccounts(), HandClock()
     ring = ApiKeys(accounts, SERVER_SECRET, clock)
     begin_ns, minute_ns = clock.now_ns(), 60_000_000_000

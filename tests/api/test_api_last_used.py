@@ -26,7 +26,7 @@ from outcry.people.store import SqlIdentityStore
 
 
 class BusyOnce(MemoryAccounts):
-    """Fails at the first note of uses."""
+    """Store that fails the first time uses are recorded."""
 
     failed = False
 
@@ -87,7 +87,7 @@ def test_a_service_that_stops_writes_down_the_last_uses() -> None:
 
 
 def test_a_browsers_use_is_written_once_and_counts_on_after_that(tmp_path: Path) -> None:
-    """A use that was written but not read back must not let the session seem idle."""
+    """A use that was stored but not read back must not make the session look idle."""
     engine = open_engine(sqlite_url(tmp_path))
     migration.migrate(engine)
     store = SqlIdentityStore(Database(engine))

@@ -20,11 +20,11 @@ from outcry.answers.query import Query
 from outcry.live.registry import Registry
 
 LEVELS = "/api/levels?symbol=ES"
-PAUSE_S = 0.01  # five times as long as an answer may be old
+PAUSE_S = 0.01  # five times the maximum age of an answer
 
 
 class Sessions(MemorySessions):
-    """Sessions whose revision is that of the accounts: one store."""
+    """Sessions whose revision is that of the accounts, as in one store."""
 
     def __init__(self, accounts: MemoryAccounts) -> None:
         super().__init__(0)
@@ -35,7 +35,7 @@ class Sessions(MemorySessions):
 
 
 class Market:
-    """A service with a registry, on which the operator's feed is granted to everyone."""
+    """A service with a registry, in which all users are granted the operator's feed."""
 
     def __init__(self, **options: Any) -> None:
         self.registry, self.alerts = Registry(), MemoryAlerts()
@@ -77,7 +77,7 @@ def price(response: bytes) -> float:
     return json.loads(response.partition(b"\r\n\r\n")[2])["lastPrice"]
 
 
-# -- as new as the feed
+# -- freshness
 
 
 def test_the_next_request_sees_the_trade(market: Market) -> None:
@@ -90,7 +90,7 @@ def test_the_next_request_sees_the_trade(market: Market) -> None:
 
 
 def test_a_feed_that_comes_or_stops_changes_the_answer_at_once(market: Market) -> None:
-    """At once: not at the next look at the store, which is up to 200 ms later."""
+    """The answer changes at once, not at the next poll of the store, up to 200 ms later."""
     key = market.key()
     with Wire(market.harness) as wire:
         for _ in range(2):
@@ -135,7 +135,7 @@ def test_a_view_that_ends_before_anyone_was_told_is_answered_by_the_past(market:
         for _ in range(3):
             assert b'"live":true' in wire.ask(plain(key))
         shown.view = None
-        shown.channel.version += 1  # and the standing says it is live
+        shown.channel.version += 1  # and the status is live
         time.sleep(PAUSE_S)
         for _ in range(3):
             assert b'"dataSource":"delayed"' in wire.ask(plain(key))
@@ -155,7 +155,7 @@ def test_a_grant_taken_back_ends_the_live_answer_within_a_second(market: Market)
         assert b'"dataSource":"shared"' in wire.ask(plain(key))
 
 
-# -- made once
+# -- computed once
 
 
 def test_a_version_is_made_once_however_many_ask(market: Market) -> None:
@@ -173,7 +173,7 @@ def test_a_version_is_made_once_however_many_ask(market: Market) -> None:
 def test_the_fast_path_gives_the_newest_form_whoever_it_was_made_for(
     market: Market, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ann's request is known. After each trade it is Bob who has the answer made; Ann gets it from memory."""
+    """Ann's request is cached. After each trade Bob's request computes the answer, and Ann receives it from memory."""
     shown = Shown(market.registry)
     ann, bob = market.key("ann"), market.key("bob")
     served_hot: list[bool] = []
@@ -236,7 +236,7 @@ def test_ones_own_live_answer_is_never_anothers(market: Market) -> None:
 
 
 def test_prices_never_go_back_under_load(market: Market) -> None:
-    """A feed trades a thousand times a second while four clients ask without pause: each sees it only go up."""
+    """A feed trades a thousand times a second while four clients poll: no client sees an older price."""
     shown, key = Shown(market.registry), market.key()
     ended = threading.Event()
     wrong: list[tuple[float, float]] = []
@@ -246,7 +246,7 @@ def test_prices_never_go_back_under_load(market: Market) -> None:
         last, count = 0.0, 0
         with Wire(market.harness) as wire:
             while not ended.is_set():
-                market.harness.steady.at_ns += 200_000_000  # so that the limit lets them
+                market.harness.steady.at_ns += 200_000_000  # so that the limit allows them
                 now = price(wire.ask(plain(key)))
                 if now < last:
                     wrong.append((last, now))

@@ -1,4 +1,4 @@
-"""A service raises its limit of open files as far as it may."""
+"""A service raises its limit of open files to the maximum."""
 
 import resource
 import subprocess

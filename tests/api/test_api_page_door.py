@@ -19,7 +19,7 @@ DAY_NS = 24 * 3600 * 1_000_000_000
 
 @dataclass
 class Hall:
-    """A service with pages, and people in memory."""
+    """A service with pages and in-memory users."""
 
     market: Market
     people: MemoryIdentity
@@ -35,7 +35,7 @@ class Hall:
         return user
 
     def sign_in(self, user: UserRow) -> dict[str, str]:
-        """The cookie of a browser signed in."""
+        """Return the cookie of a signed-in browser."""
         signed = self.browser_sessions.open(user, Origin("127.0.0.1", "test"), self.clock.now_ns())
         return {"cookie": f"theme=dark; {LOCAL_COOKIE}={signed.token}"}
 
@@ -86,7 +86,7 @@ def test_nobody_pushes_or_takes_tickets_by_a_session(hall: Hall) -> None:
 
 
 def test_a_session_that_was_ended_opens_nothing_within_a_second(hall: Hall) -> None:
-    """Another process ends it, so the service sees it with the next look at the store, several times a second."""
+    """Another process ends the session, and the service sees it at the next poll of the store."""
     user = hall.person()
     cookie, other = hall.sign_in(user), hall.sign_in(user)
     assert hall.get("/page/symbols", cookie) == 200

@@ -65,15 +65,15 @@ def counted_ticks(market: Market, monkeypatch: pytest.MonkeyPatch) -> list[None]
 
 
 def open_streams(market: Market) -> int:
-    """Streams open whose first events are made."""
+    """Return the number of streams whose first events are prepared."""
     return sum(not reader.opening for reader in list(market.harness.app.hub.readers))
 
 
-# -- what is told
+# -- events
 
 
 def test_a_stream_begins_with_everything_as_it_stands(market: Market) -> None:
-    """ES is live and shared, CL has only a completed session; of GC there is nothing, and that is told too."""
+    """ES is live and shared, CL has only a completed session, and the snapshot reports that GC has no data."""
     market.feed("ES")
     fired = market.alert("ES")
     key = market.harness.key()
@@ -114,14 +114,14 @@ def test_a_stream_begins_with_everything_as_it_stands(market: Market) -> None:
 
 
 def test_symbol_is_another_name_for_symbols(market: Market) -> None:
-    """As every other address calls it: one that was overlooked would open a stream of everything."""
+    """Other endpoints use `symbol`; ignoring it would open a stream of everything."""
     market.feed("NQ")
     with market.stream(market.harness.key(), "/api/stream?symbol=mes,CL") as stream:
         assert [each["symbol"] for each in stream.next().data["states"]] == ["ES", "CL"]
 
 
 def test_without_symbols_everything_that_is_visible_is_told(market: Market) -> None:
-    """Live NQ and the completed sessions of CL and ES; the operator's GC is granted to nobody."""
+    """The stream has live NQ and completed CL and ES; the operator's GC is granted to nobody."""
     market.feed("NQ")
     market.feed("GC")
     with market.stream(market.harness.key()) as stream:
@@ -143,7 +143,7 @@ def test_a_product_that_comes_to_be_visible_is_told_of(market: Market) -> None:
 
 
 def test_a_price_alone_is_a_quote_and_all_else_an_answer(market: Market) -> None:
-    """With each trade the answer's `distanceTicks` moves as well: that follows from the price, and is no more news."""
+    """The answer's `distanceTicks` depends on the price alone, so its change sends no new answer."""
     feed = market.feed("ES")
     with market.stream(market.harness.key(), "/api/stream?symbols=ES") as stream:
         before = stream.next().data["levels"][0]
@@ -164,7 +164,7 @@ def test_a_price_alone_is_a_quote_and_all_else_an_answer(market: Market) -> None
 def test_many_trades_are_one_quote_a_tick_at_most_and_the_newest_wins(
     market: Market, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """200 trades over several ticks: no more quotes than ticks, in order, the last one the newest."""
+    """200 trades over several ticks cause at most one quote a tick, in order, and the last one is the newest."""
     assert hub_module.TICK_S == 0.25
     feed, ticks = market.feed("ES"), counted_ticks(market, monkeypatch)
     with market.stream(market.harness.key(), "/api/stream?symbols=ES") as stream:
@@ -206,7 +206,7 @@ def test_only_alerts_of_the_symbols_asked_for_are_told(market: Market) -> None:
 
 
 def test_a_feed_that_stops_answering_live_and_comes_back(market: Market) -> None:
-    """States and answers follow: live, closed with the completed session instead, live again."""
+    """States and answers are live, then closed with the completed session, then live again."""
     feed = market.feed("ES")
     with market.stream(market.harness.key(), "/api/stream?symbols=ES") as stream:
         stream.next()
@@ -231,12 +231,12 @@ def test_a_new_completed_session_is_told(market: Market) -> None:
     assert (levels.name, levels.data["prior"]["poc"]) == ("levels", 6911.5)
 
 
-# -- coming back
+# -- reconnecting
 
 
 @pytest.mark.parametrize("where", ["header", "address"])
 def test_coming_back_tells_what_was_missed_and_nothing_twice(market: Market, where: str) -> None:
-    """Of five alerts the reader knows two: it is told 3, 4 and 5, then everything else as it stands."""
+    """The reader knows two of five alerts: it receives 3, 4 and 5, then a snapshot."""
     market.feed("ES")
     for _ in range(5):
         market.alert("ES")
@@ -265,7 +265,7 @@ def test_coming_back_tells_what_was_missed_and_nothing_twice(market: Market, whe
     "given_id", ["", "x", "-1", "1.5", "99999999999999999999", "٣", " ", "7", "1, 2", "0x1"]
 )
 def test_an_id_that_is_none_is_taken_for_none(market: Market, given_id: str) -> None:
-    """Also 7, where only two alerts were ever recorded."""
+    """This includes 7 when only two alerts were ever recorded."""
     market.feed("ES")
     market.alert("ES")
     market.alert("ES")
@@ -276,7 +276,7 @@ def test_an_id_that_is_none_is_taken_for_none(market: Market, given_id: str) -> 
 
 
 def test_random_disconnects_lose_and_repeat_nothing(market: Market) -> None:
-    """300 alerts, of which the reader sees those of ES, while it hangs up again and again."""
+    """A reader of the ES alerts among 300 disconnects repeatedly."""
     market.feed("ES")
     market.feed("NQ")
     key = market.harness.key()
@@ -310,7 +310,7 @@ def test_random_disconnects_lose_and_repeat_nothing(market: Market) -> None:
 
 
 def test_what_the_registry_forgot_is_told_from_the_store() -> None:
-    """A service that has just started: its registry holds alert 8 only, 1 to 7 are in the store; 4 is another's."""
+    """A restarted service has only alert 8 in its registry; 1 to 7 are in the store, and 4 is another user's."""
     market = Market()
     market.grant("ES")
     market.feed("ES")
@@ -339,8 +339,10 @@ def test_a_registry_without_any_alert_asks_the_store_too() -> None:
 
 @pytest.mark.parametrize("stored", [False, True])
 def test_of_too_many_the_newest_thousand_are_told(stored: bool) -> None:
-    """1,205 alerts after the last one seen: 206 to 1,205 are told, and the snapshot says that some were missed. Its
-    list has of today's those not just told: the first 205."""
+    """Of 1,205 missed alerts, 206 to 1,205 are sent, and the snapshot reports that some were missed.
+
+    Its list contains today's alerts that were not sent separately: the first 205.
+    """
     market = Market()
     market.grant("ES")
     market.feed("ES")
@@ -355,7 +357,7 @@ def test_of_too_many_the_newest_thousand_are_told(stored: bool) -> None:
     assert left == ([] if stored else list(range(205, 0, -1)))
 
 
-# -- who sees what
+# -- visibility
 
 
 @settings(
@@ -370,8 +372,10 @@ def test_of_too_many_the_newest_thousand_are_told(stored: bool) -> None:
     granted=st.sets(st.sampled_from(["ES", "NQ", "CL"]), min_size=1),
 )
 def test_another_users_alerts_never_arrive(rows: list[tuple[int, str]], granted: set[str]) -> None:
-    """User 2 is told of the alerts of its own feeds (owner 2) and of the operator's granted ones (owner 0), of all and
-    of no others: live, on coming back, and in a snapshot."""
+    """User 2 receives alerts only of its own feeds and of the operator's granted ones.
+
+    This applies live, after reconnecting and in a snapshot.
+    """
     market = Market()
     market.grant(*granted)
     key = [market.harness.key(email=f"user{number}@example.com") for number in (1, 2, 3)][1]
@@ -430,7 +434,7 @@ def test_a_keys_end_ends_its_streams(market: Market) -> None:
 
 
 def test_a_grant_taken_back_ends_the_live_answers_and_the_alerts(market: Market) -> None:
-    """NQ is no longer granted: nothing is left of it. ES goes on."""
+    """The grant for NQ is revoked: its answers and alerts end. ES continues."""
     grant = market.grant("CL")
     known(market.harness)
     feed, other = market.feed("CL"), market.feed("ES")
@@ -453,7 +457,7 @@ def test_a_grant_taken_back_ends_the_live_answers_and_the_alerts(market: Market)
 def test_while_the_database_is_unavailable_streams_send_nothing(
     market: Market, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a second without the database no key is known to be valid. Streams send the events when it is back."""
+    """After a second without the database no key can be verified. Streams send the events once it is available."""
     feed, ticks = market.feed("ES"), counted_ticks(market, monkeypatch)
 
     def wait_for_ticks(count: int) -> None:
@@ -604,7 +608,7 @@ def test_a_stream_opened_with_a_ticket_ends_with_its_key(market: Market) -> None
 
 
 class Stalled:
-    """A client that asks and does not read; the kernel keeps little for it."""
+    """Client that sends a request and does not read; the kernel buffers little for it."""
 
     def __init__(self, market: Market, key: str, path: str) -> None:
         self.socket = socket.socket()
@@ -616,7 +620,7 @@ class Stalled:
 
 
 def unchunked(received: bytes) -> bytes:
-    """The body of a response in chunks, as far as it is whole."""
+    """Return the body of a chunked response, as far as it is complete."""
     left, body = received.split(b"\r\n\r\n", 1)[1], b""
     while b"\r\n" in left:
         length, left = left.split(b"\r\n", 1)
@@ -626,9 +630,11 @@ def unchunked(received: bytes) -> bytes:
 
 
 def test_a_stalled_reader_costs_little_and_then_hears_the_newest(market: Market) -> None:
-    """Answers of 40 KB change twenty times a second for three seconds, and 400 alerts come: 2.4 MB and more that a
-    queue would hold. What waits in this process stays under three pieces; once it reads, the reader gets what was on
-    its way, then every alert, and the newest answer."""
+    """A stalled reader uses bounded memory, and then receives every alert and the newest answer.
+
+    Answers of 40 KB change twenty times a second for three seconds, and 400 alerts follow: 2.4 MB and more in a queue.
+    The process buffers less than three chunks.
+    """
     feed = market.feed("ES")
     feed.pocs = 1000
     stalled = Stalled(market, market.harness.key(), "/api/stream?symbols=ES")
@@ -714,7 +720,7 @@ def test_silence_is_broken_by_comments(market: Market, monkeypatch: pytest.Monke
 
 
 async def listen(port: int, key: str, alerts: int) -> tuple[list[int], float]:
-    """What one of many readers hears: the alerts' ids, and the last price."""
+    """Return what one of many readers receives: the alerts' ids, and the last price."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET /api/stream?symbols=ES HTTP/1.1\r\nHost: outcry\r\nx-api-key: {key}\r\n\r\n".encode())
     seqs: list[int] = []
@@ -736,7 +742,7 @@ async def listen(port: int, key: str, alerts: int) -> tuple[list[int], float]:
 
 
 def test_two_hundred_readers_hear_the_same(market: Market) -> None:
-    """Four keys with fifty streams each, twenty alerts and a hundred trades: all hear everything, in order."""
+    """Four keys with fifty streams each all receive twenty alerts and a hundred trades in order."""
     feed = market.feed("ES")
     keys = [market.harness.key() for _ in range(4)]
 
@@ -762,7 +768,7 @@ def test_two_hundred_readers_hear_the_same(market: Market) -> None:
 
 
 def test_a_stopping_server_ends_streams_at_once() -> None:
-    """Also one that does not read: the server would otherwise wait ten minutes for it, and `served` does not."""
+    """A stream that is not read also ends; otherwise the server would wait ten minutes."""
     market = Market()
     market.grant("ES")
     feed = market.feed("ES")

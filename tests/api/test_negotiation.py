@@ -11,18 +11,18 @@ from outcry.base.negotiation import best_language
         ("", "en"),
         ("de", "de"),
         ("DE", "de"),
-        ("de-AT", "de"),  # a region is met by its language
+        ("de-AT", "de"),  # a region matches its language
         ("de-Latn-AT-1996", "de"),
         ("fr, de;q=0.1", "de"),  # the next best
         ("fr", "en"),
         ("en;q=0.4, de;q=0.5", "de"),
-        ("en;q=0.5, de;q=0.5", "en"),  # the header's order among equals
+        ("en;q=0.5, de;q=0.5", "en"),  # equal weights: the header's order
         ("de;q=0.5, en;q=0.5", "de"),
         ("de;q=0", "en"),
         ("de;q=0, en;q=0.1", "en"),
         ("*", "en"),
         ("en;q=0, *", "de"),  # any but English
-        ("en;q=0, de;q=0, *", "en"),  # none is left, and there has to be one
+        ("en;q=0, de;q=0, *", "en"),  # none is acceptable, but one is required
         ("fr, *;q=0.5, de;q=0.7", "de"),
         ("fr;q=0.9, *;q=0.5", "en"),
         ("deu", "en"),
@@ -30,9 +30,9 @@ from outcry.base.negotiation import best_language
         ("de;q=2", "de"),  # an unreadable quality is 1
         ("de;q=", "de"),
         ("de ; Q = 0.2 , en;q=0.1", "de"),
-        ("ü, de", "de"),  # an unreadable part counts as absent
+        ("ü, de", "de"),  # an unreadable part is ignored
         (",,;;,", "en"),
-        ("x" * 1024 + ",de", "en"),  # beyond what is read
+        ("x" * 1024 + ",de", "en"),  # beyond the parsed length
     ],
 )
 def test_the_language_preferred_most_is_chosen(header: str, language: str) -> None:
@@ -40,7 +40,7 @@ def test_the_language_preferred_most_is_chosen(header: str, language: str) -> No
 
 
 def test_a_language_by_another_name_is_met() -> None:
-    """Browsers send `no` for Norwegian; its catalogue would be that of Bokmål."""
+    """Browsers send `no` for Norwegian; the catalogue is that of Bokmål."""
     assert best_language("no", ("en", "nb-NO")) == "nb-NO"
     assert best_language("NB-no", ("en", "nb-NO")) == "nb-NO"
     assert best_language("nb-no;q=0, *", ("nb-NO", "en")) == "en"

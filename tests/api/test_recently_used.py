@@ -1,10 +1,10 @@
-"""The cache of recently used entries is bounded by memory, and what is in use stays."""
+"""The cache of recently used entries has a memory limit and retains used entries."""
 
 from outcry.http.recently_used import RecentlyUsed
 
 
 def filled(most_bytes: int, count: int) -> RecentlyUsed[int, str]:
-    """A cache with entries of ten bytes each, by ascending number."""
+    """Create a cache with entries of ten bytes each, by ascending number."""
     cache = RecentlyUsed[int, str](most_bytes, lambda _key: 10)
     for number in range(count):
         cache.put(number, str(number))

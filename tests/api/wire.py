@@ -11,7 +11,7 @@ def plain(key: str, path: str = "/api/levels?symbol=ES", more: str = "") -> byte
 
 
 class Wire:
-    """A connection that reads whole responses as they came."""
+    """Connection that reads whole responses as raw bytes."""
 
     def __init__(self, harness: Harness) -> None:
         self.socket = socket.create_connection(("127.0.0.1", harness.port), timeout=30)
