@@ -165,7 +165,7 @@ def test_the_front_rolls_by_volume_and_levels_do_not_mix(installation: Installat
     assert [level.price for level in levels(installation, GRANTED, "ESU4").naked_pocs] == [5500]
 
 
-def test_after_a_roll_the_old_contracts_levels_are_gone(installation: Installation, ticks: Write) -> None:
+def test_after_a_roll_the_old_contracts_levels_are_absent(installation: Installation, ticks: Write) -> None:
     for day, old, new in (("20240701", 50, 10), ("20240702", 10, 50), ("20240703", 5, 90)):
         put(installation, ticks(day, *session(5500, old), folder=f"u{day}"))
         put(installation, ticks(day, *session(5600, new), month="202412", folder=f"z{day}"))

@@ -234,7 +234,7 @@ def test_a_digest_follows_the_wish_that_its_reader_has_now(harness: Harness) -> 
 # -- expired alerts
 
 
-def test_a_chat_paused_for_days_is_told_in_one_line_and_nothing_else(harness: Harness) -> None:
+def test_a_chat_paused_for_days_gets_one_line_only(harness: Harness) -> None:
     row = harness.subscribe(harness.person(), Target.SLACK, sealed_secret=None)
     harness.fire(3)
     change(harness, row, phase=SubscriptionPhase.PAUSED)

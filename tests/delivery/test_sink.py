@@ -77,7 +77,7 @@ def test_another_body_id_or_time_is_not_what_was_signed(sink: Sink) -> None:
         assert sink.signature(sink.receipts[0]) is Signature.MISSING
 
 
-def test_a_good_signature_that_comes_ten_minutes_late_is_told_so(sink: Sink, clock: StillClock) -> None:
+def test_a_valid_signature_ten_minutes_late_is_reported_as_late(sink: Sink, clock: StillClock) -> None:
     sink.trust(SECRET)
     for late_s, worth in ((300, Signature.GOOD), (301, Signature.OLD), (-301, Signature.OLD)):
         clock.at_s = NOW_S + late_s

@@ -47,7 +47,7 @@ def wait_for_receipt(running: Receiver) -> None:
     seconds_until(lambda: running.sink.receipts)
 
 
-def test_what_is_sent_there_is_kept_as_it_came(running: Receiver) -> None:
+def test_the_receiver_stores_requests_unchanged(running: Receiver) -> None:
     assert running.sink.address == f"https://{running.host}/in"
     assert post(running, b'{"version":2}', **{"webhook-id": "msg_1"}).status == 200
     (receipt,) = running.sink.receipts
@@ -65,7 +65,7 @@ def test_what_is_sent_there_is_kept_as_it_came(running: Receiver) -> None:
         (Manner.REDIRECT, 302, ("location", "https://elsewhere.example.com/")),
     ],
 )
-def test_it_goes_wrong_when_told_to(
+def test_the_receiver_fails_as_scripted(
     running: Receiver, manner: Manner, status: int, header: tuple[str, str] | None
 ) -> None:
     running.sink.manner = manner
@@ -91,7 +91,7 @@ def test_a_slow_response_is_sent_at_last(running: Receiver) -> None:
     assert post(running).status == 200
 
 
-def test_what_is_too_long_or_not_a_delivery_is_refused_and_not_kept(running: Receiver) -> None:
+def test_too_long_or_foreign_requests_are_refused_and_not_stored(running: Receiver) -> None:
     assert post(running, b"x" * (LONGEST_BODY_BYTES + 1)).status == 413
     assert post(running, path="/other").status == 404
     connection = connected(running)

@@ -86,7 +86,7 @@ def test_several_alerts_have_each_their_severity_as_word_and_shape() -> None:
     ]
 
 
-def test_when_it_fired_is_told_by_the_readers_clock_with_the_day_unless_it_is_this_one() -> None:
+def test_alert_times_are_in_the_readers_time_zone() -> None:
     """03:04:05 UTC is 22:04:05 of the day before in New York."""
     in_new_york = Reader("ann@example.com", "en", "America/New_York", 7)
     late = replace(make_message(Target.SLACK, [alert(at_ms=1_767_323_045_000), alert()]), reader=in_new_york)
@@ -124,7 +124,7 @@ def test_missed_alerts_are_one_line_and_count_as_reported(missed: int, words: st
 HOSTILE = "<!channel> <@U1> @here *b* _i_ ~s~ `c` ```x``` <https://evil.example|click> &amp; \u202eegnahc\n> quote\x00"
 
 
-def test_data_calls_nobody_and_changes_no_line() -> None:
+def test_data_cannot_mention_users_or_break_lines() -> None:
     body = posted(make_message(Target.SLACK, [alert(AlertType.NAKED_POC, ref=HOSTILE), alert()]))
     for text in [*texts(body), body["text"]]:
         ours = text.replace(f"<{URL}|All alerts>", "")

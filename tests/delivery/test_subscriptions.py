@@ -143,7 +143,7 @@ def wish(target: Target = Target.HTTPS, address: str = URL, label: str = "Desk")
     return Wish(target, address, label, ("ES",), "warn")
 
 
-def test_an_endpoint_is_kept_sealed_with_a_secret_of_the_standard_form(harness: Harness) -> None:
+def test_an_endpoint_is_stored_encrypted_with_a_standard_secret(harness: Harness) -> None:
     made = harness.subscriptions.add(ANN, wish(), NOW_NS)
     row = harness.store.rows[0]
     assert made.secret is not None
