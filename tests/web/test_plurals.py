@@ -130,7 +130,7 @@ def test_a_script_chooses_the_form_that_the_server_would(tmp_path: Path, opened:
         forms = tab.page.evaluate(
             """async ([forms, numbers]) => {
                 document.documentElement.lang = "pl";
-                const { counted } = await import(document.querySelector('script[src*="/page"]').src + "#pl");
+                const { counted } = await import(document.querySelector('script[src*="/common"]').src + "#pl");
                 return numbers.map((n) => counted(forms, n));
             }""",
             [{name: text % {"num": "{count}"} for name, text in forms.items()}, list(CASES)],
