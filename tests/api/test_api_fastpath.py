@@ -41,13 +41,13 @@ def cached(harness: Harness) -> int:
 
 @pytest.fixture(autouse=True)
 def patient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disable polling limits, because a slow machine polls the store too rarely, which interrupts the fast path."""
+    """Extend the time after which polls are stale to a minute: a slow machine would interrupt the fast path."""
     if "silent" not in request.node.name:
         monkeypatch.setattr("outcry.http.revision_poller.STALE_NS", 60 * SECOND)
 
 
 class FastPath:
-    """Subclass of the fast path that tests can modify even if the original is compiled."""
+    """Wrapper of the fast path that tests can modify even if the original is compiled."""
 
     def __init__(self, edge: Edge) -> None:
         self._fast_path = FastPathCache(edge)
