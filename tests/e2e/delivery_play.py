@@ -24,7 +24,7 @@ ROOTS = ("ES", "NQ", "CL", "GC", "ZN")
 ENDPOINTS = 20
 #: Of the endpoints one answers every fifth message 500 at first, one takes every fifth and hangs up at first.
 FAILING, SILENT = 7, 8
-#: A worker takes so long at most to record what an endpoint has answered.
+#: Maximum time in which a worker records an endpoint's response.
 _RECORDED_WITHIN_S = 3.0
 
 
@@ -42,7 +42,7 @@ def symbols(number: int) -> tuple[str, ...]:
 
 
 def receive(folder: Path) -> None:
-    """Take what comes, and write down each request once it is answered, a line each."""
+    """Receive requests, and write a line for each after its response."""
     made = certificate(folder)
     seen: dict[str, set[str]] = defaultdict(set)
 
@@ -82,7 +82,7 @@ def receive(folder: Path) -> None:
 
 
 def faults(alerts: int, received: Sequence[dict[str, Any]], killed_s: Sequence[float]) -> Iterator[str]:
-    """What is not as it has to be, a line each."""
+    """Return one line for each fault of the result."""
     message_ids: dict[int, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     numbers: dict[int, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     arrived: dict[int, set[str]] = defaultdict(set)
@@ -115,7 +115,7 @@ def _killed_after(at_s: float, killed_s: Sequence[float]) -> bool:
 
 
 def _gaps(to: int, wanted: Sequence[AlertRow], numbers: Mapping[str, set[str]]) -> Iterator[str]:
-    """Where the alerts of a symbol are not numbered from 1 on in the order in which they were recorded."""
+    """Return the gaps in the alert numbers of a symbol, in the order of recording."""
     count: Counter[str] = Counter()
     for row in wanted:
         count[row.symbol] += 1

@@ -25,7 +25,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.performances import Piece, engine_of, feed_of, outcome, pieces, play, prepare
+from tests.e2e.replay_runs import (
+    ReplayRecording,
+    engine_of,
+    feed_of,
+    outcome,
+    play,
+    prepare,
+    replay_recordings,
+)
 
 from outcry.app.installation import open_installation
 from outcry.app.settings import Settings
@@ -35,20 +43,20 @@ from outcry.live.store import LiveStore
 from outcry.sessions.completed_sessions import CompletedSessions
 from outcry.trades.reference_tables import load_reference
 
-#: Parts of a worker's work, and of twelve kills that are aimed how many at each: more where it takes less time.
+#: Parts of a worker's work, and how many of twelve aimed kills hit each; short parts get more.
 AIMED = {"opening": 1, "recovery": 1, "archive": 1, "snapshot": 2, "alerts": 3, "references": 4}
 PARTS = (*AIMED, "playing")
 AT_FIRST = {"opening", "recovery"}
-#: How long to wait for the part aimed at, and then for some moment of it.
+#: Time limits for the part to begin, and then for a random moment in it.
 LONGEST_AIM_S, LONGEST_PART_S = 2.0, 0.003
 BATCHES = (4096, 1, 97, 13, 1000)
-#: A worker that takes so long hangs.
+#: Time (s) after which a worker counts as stalled.
 LONGEST_S = 120.0
 _MOST_LOG = 4000
 
 
 class Shown:
-    """What a worker is at, in memory shared with its parent."""
+    """Current part of a worker's work, in memory shared with its parent."""
 
     def __init__(self) -> None:
         self._bytes = mmap.mmap(-1, len(PARTS))
@@ -63,7 +71,7 @@ class Shown:
         return [part for part, on in zip(PARTS, self._bytes[:], strict=True) if on]
 
     def watch(self, owner: type, name: str, part: str) -> None:
-        """Show whenever a method runs, of this process's objects."""
+        """Record whenever a method of an object runs."""
         method = getattr(owner, name)
 
         if asyncio.iscoroutinefunction(method):
@@ -90,15 +98,15 @@ class Shown:
 
 @dataclass(frozen=True)
 class Scene:
-    """What is played together, and into a copy of which folder."""
+    """Recordings that are replayed together, and the folder that is copied for them."""
 
     name: str
-    played: tuple[Piece, ...]
+    played: tuple[ReplayRecording, ...]
     start: Path | None
 
 
 def perform(folder: Path, scene: Scene, batch_rows: int, shown: Shown, *, only_look: bool = False) -> None:
-    """Play to the end, or only recover what was played, and leave what came of it in a file."""
+    """Replay to the end, or only recover, and write the result to a file."""
     for owner, name, part in (
         (Runner, "recover", "recovery"),
         (LiveStore, "save_snapshots", "snapshot"),
@@ -130,7 +138,7 @@ def perform(folder: Path, scene: Scene, batch_rows: int, shown: Shown, *, only_l
 
 
 class Worker:
-    """A forked process at work on a scene."""
+    """Forked process that replays a scene."""
 
     def __init__(self, work: Callable[[], None], log: Path) -> None:
         sys.stdout.flush()
@@ -153,7 +161,7 @@ class Worker:
                 os._exit(code)
 
     def done(self) -> bool:
-        """Whether it has come to its end by itself; raises where that was not a good one."""
+        """Return whether the process has ended by itself. Raises if it failed."""
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         if pid == 0:
             return False
@@ -176,7 +184,7 @@ class Worker:
 
 
 class Campaign:
-    """Rounds of kills. Counts what was under way at each."""
+    """Rounds of kills, with the number of kills by part."""
 
     def __init__(self, folder: Path, kills: int, seed: int) -> None:
         self.folder, self.wanted = folder, kills
@@ -188,16 +196,16 @@ class Campaign:
         self.wrong: list[str] = []
 
     def undisturbed(self, scene: Scene) -> None:
-        """Play a scene once without a kill: what is expected, and how long it takes."""
+        """Replay a scene without kills; store the expected result and the duration."""
         folder = self._scene_folder(scene, "undisturbed")
         began_s = time.monotonic()
         Worker(lambda: perform(folder, scene, BATCHES[0], self.shown), folder / "said").finish()
         self.expected[scene.name] = _found(folder), time.monotonic() - began_s
 
     def round(self, scene: Scene) -> None:
-        """Play a scene to its end, killing it on the way, and compare."""
+        """Replay a scene to its end with kills, and compare."""
         self.rounds += 1
-        # another one each time the same scene comes round
+        # a different one each time the same scene is repeated
         batch = BATCHES[(self.rounds + self.rounds // len(BATCHES)) % len(BATCHES)]
         folder = self._scene_folder(scene, f"round-{self.rounds}")
         killed, began_s = 0, time.monotonic()
@@ -229,7 +237,7 @@ class Campaign:
         return folder
 
     def _strike(self, worker: Worker, whole_s: float) -> bool:
-        """Kill a worker at some moment; False where it was through before."""
+        """Kill a worker at a random moment; return False if it had already ended."""
         chance = self.chance
         aim = chance.choices(list(AIMED), list(AIMED.values()))[0] if chance.random() < 0.5 else ""
         now_s = time.monotonic()
@@ -270,7 +278,7 @@ def _found(folder: Path) -> dict[str, Any]:
 
 
 def _difference(want: Any, got: Any) -> str:
-    """The first thing that differs, in a few lines."""
+    """Describe the first difference in a few lines."""
     if isinstance(want, dict) and isinstance(got, dict):
         for key in sorted({*want, *got}):
             if want.get(key) != got.get(key):
@@ -283,8 +291,8 @@ def _difference(want: Any, got: Any) -> str:
     return f"    want {want!r:.1200}\n    got  {got!r:.1200}"
 
 
-def scenes(folder: Path, all_pieces: dict[str, Piece]) -> list[Scene]:
-    """Each piece by itself, then all at once; those that need no past begin with nothing at all."""
+def scenes(folder: Path, all_pieces: dict[str, ReplayRecording]) -> list[Scene]:
+    """Return each recording alone, then all together; those without a past start with an empty folder."""
     prepared = folder / "prepared"
     worker = Worker(lambda: prepare(prepared), folder / "prepare")
     worker.finish()
@@ -304,7 +312,9 @@ def main(shared: str, folder: str, kills: int, seed: int, *names: str) -> int:
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
     campaign = Campaign(home, kills, seed)
-    staged = [s for s in scenes(home, pieces(Path(shared), reference)) if not names or s.name in names]
+    staged = [
+        s for s in scenes(home, replay_recordings(Path(shared), reference)) if not names or s.name in names
+    ]
     for scene in staged:
         campaign.undisturbed(scene)
         found, took_s = campaign.expected[scene.name]

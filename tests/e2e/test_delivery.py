@@ -44,7 +44,7 @@ EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())
 
 
 class Harness:
-    """A data folder with a user and a webhook of theirs, the endpoint it leads to, and the service, once it is up."""
+    """A data folder with a user and a webhook, its endpoint, and the running service."""
 
     def __init__(self, folder: Path, endpoint: Receiver) -> None:
         self.folder, self.endpoint, self.sink = folder, endpoint, endpoint.sink
@@ -69,7 +69,7 @@ class Harness:
 
     @property
     def log_path(self) -> Path:
-        """Where the service's log goes."""
+        """Return the path of the service's log."""
         return self.folder.with_name("service.log")
 
     def environment(self) -> dict[str, str]:
@@ -102,7 +102,7 @@ class Harness:
             self.service = None
 
     def fire(self, number: int) -> AlertRow:
-        """Record an alert, as another process of the same service would."""
+        """Record an alert from another process of the same service."""
         row = AlertRow(
             owner=0, feed="demo", contract="ESH2026", symbol="ES", type=AlertType.IB_BREAK_UP, severity="warn",
             session=SessionKind.RTH, trade_date=date(2026, 1, 2), key=f"ES:ib-break-up:{number}", at_ns=number,
@@ -115,13 +115,13 @@ class Harness:
         return row
 
     def page(self, path: str) -> str:
-        """A page as its owner sees it."""
+        """Return a page as its owner sees it."""
         asked = urllib.request.Request(f"{self.url}{path}", headers={"cookie": self.cookie})
         with urllib.request.urlopen(asked, timeout=30) as answer:
             return answer.read().decode()
 
     def receipts(self) -> list[Receipt]:
-        """What came, oldest first."""
+        """Return the received messages, oldest first."""
         return sorted(self.sink.receipts, key=lambda receipt: receipt.number)
 
     def phase(self) -> SubscriptionPhase:
@@ -129,7 +129,7 @@ class Harness:
             return people_of(installation).subscriptions.one(self.user, self.number).phase
 
     def outcomes(self) -> list[str]:
-        """What its attempts came to, oldest first."""
+        """Return the results of the attempts, oldest first."""
         with open_installation(self.settings) as installation:
             found = people_of(installation).subscriptions.attempts(self.user, self.number, None, 100)
             return [attempt.outcome for attempt in reversed(found)]
@@ -219,7 +219,7 @@ def test_a_message_in_flight_as_the_service_is_killed_arrives_after_its_lease(ha
     harness.end()
     assert harness.outcomes() == []
     harness.sink.manner = Manner.WELL
-    with written(harness) as database:  # as a minute later: the dead worker's lease is over
+    with written(harness) as database:  # a minute later: the lease of the dead worker has expired
         changed = database.execute(
             "UPDATE lanes SET leased_until_ns = 1, due_ns = 1 WHERE leased_until_ns > 1"
         )
@@ -232,7 +232,7 @@ def test_a_message_in_flight_as_the_service_is_killed_arrives_after_its_lease(ha
 
 
 def test_what_was_answered_while_nothing_can_be_written_is_sent_once(harness: Harness) -> None:
-    """Another program holds the database for longer than anybody waits for it, just as the answer comes."""
+    """Another program locks the database beyond the time limit while the response arrives."""
     harness.sink.manner = Manner.SLOW
     harness.fire(1)
     until(lambda: len(harness.receipts()) == 1, "it is on its way")
@@ -247,7 +247,7 @@ def test_what_was_answered_while_nothing_can_be_written_is_sent_once(harness: Ha
 
 @contextmanager
 def written(harness: Harness) -> Iterator[sqlite3.Connection]:
-    """The turn to write, until the block ends."""
+    """Hold the database's write lock until the block ends."""
     with closing(sqlite3.connect(harness.folder / DATABASE_FILE, isolation_level=None)) as database:
         database.execute("BEGIN IMMEDIATE")
         yield database

@@ -54,7 +54,7 @@ KINDS = ("tape", "log", "snapshot", "database")
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three recorded days, two hours of a live one with its log and snapshot, three alerts, a user with a key."""
+    """Create three recorded days, two live hours with log and snapshot, three alerts, and a user with a key."""
     folder = tmp_path_factory.mktemp("whole")
     with open_installation(Settings(data=str(folder / "data")), Standing(NOW_NS)) as installation:
         for number, day in enumerate(("20240626", "20240627", "20240628")):
@@ -83,7 +83,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answers(folder: Path) -> dict[str, bytes]:
-    """What a restarted service answers; each part that it cannot answer in words."""
+    """Return the answers of a restarted service, with the error message of each part that fails."""
     found: dict[str, bytes] = {}
     with open_installation(Settings(data=str(folder)), Standing(NOW_NS)) as installation:
         query = installation.query
@@ -142,7 +142,7 @@ def flip(folder: Path, kind: str, chance: random.Random) -> str:
 
 
 def campaign(whole: Path, folder: Path, kind: str, flips: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever is not a fault in words is a traceback, and fails the test."""
+    """Flip random bits; any traceback fails the test."""
     chance = random.Random(f"{SEED} {kind}")
     before = answers(shutil.copytree(whole, folder / "before"))
     known = set(_sessions(before))
@@ -175,7 +175,7 @@ def campaign(whole: Path, folder: Path, kind: str, flips: int, capsys: pytest.Ca
 
 
 def _tried(work: Callable[[], T]) -> tuple[T | None, str]:
-    """What came of it, or the line that a command would end with."""
+    """Return the result, or the error line with which a command would end."""
     try:
         return work(), ""
     except MENDABLE as problem:

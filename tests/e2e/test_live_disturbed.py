@@ -1,6 +1,6 @@
 """A recording played while the disk is full, the database locked or the clock set: it ends like an undisturbed run.
 
-The comparison covers all of `performances.outcome`: alerts with their keys, sessions, tape, levels, state and position
+The comparison covers all of `replay_runs.outcome`: alerts with their keys, sessions, tape, levels, state and position
 of every stream. Faults are random from a seed, and each must have happened.
 """
 
@@ -18,7 +18,16 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from tests.e2e.performances import Piece, engine_of, feed_of, invented, outcome, pieces, play, prepare
+from tests.e2e.replay_runs import (
+    ReplayRecording,
+    engine_of,
+    feed_of,
+    outcome,
+    play,
+    prepare,
+    replay_recordings,
+    simulated_recording,
+)
 
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
@@ -36,7 +45,7 @@ STEPS_S = (70, -70, 3600, -3600)
 
 
 class Chance:
-    """Says when a fault comes, and counts them."""
+    """Decides at random when a fault happens, and counts the faults."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -45,7 +54,7 @@ class Chance:
 
     def strikes(self, share: float) -> bool:
         with self._turn:
-            struck = self._random.random() < share or not self.met  # the first one always
+            struck = self._random.random() < share or not self.met  # always the first one
             self.met += struck
             return struck
 
@@ -55,7 +64,7 @@ class Chance:
 
 
 def _failing(owner: type, name: str, chance: Chance, share: float, problem: Callable[[], Exception]) -> Any:
-    """A method that fails before it does anything, now and then."""
+    """Make a method fail at random before it does anything."""
     method = getattr(owner, name)
 
     def sometimes(*arguments: Any, **more: Any) -> Any:
@@ -75,7 +84,7 @@ def _database_full() -> StoreBusy:
 
 
 class SteppedClock:
-    """The machine's clock, which somebody sets forward and back by 70 seconds and an hour."""
+    """Clock that is stepped forward and back by 70 seconds and an hour."""
 
     def __init__(self, chance: Chance) -> None:
         self._clock, self._chance, self._off_s = SystemClock(), chance, 0
@@ -88,7 +97,7 @@ class SteppedClock:
 
 @contextmanager
 def _locked(folder: Path, chance: Chance) -> Iterator[None]:
-    """Another process that takes the database's one turn to write, again and again, for a fifth of a second."""
+    """Lock the database for writing from another process, repeatedly, for a fifth of a second."""
     over = threading.Event()
 
     def hold() -> None:
@@ -121,8 +130,8 @@ FAULTS: dict[str, Callable[[Path, Chance], Any]] = {
 }
 
 
-def performed(folder: Path, piece: Piece, fault: str = "", seed: int = 0) -> dict[str, Any]:
-    """Play a piece to its end under a fault, then recover it undisturbed: that is what came of it."""
+def run_under_fault(folder: Path, piece: ReplayRecording, fault: str = "", seed: int = 0) -> dict[str, Any]:
+    """Replay a recording under a fault, check that recovery yields the same result, and return it."""
     chance = Chance(seed)
 
     async def work(installation: Installation, *, only_look: bool) -> dict[str, Any]:
@@ -146,22 +155,17 @@ def performed(folder: Path, piece: Piece, fault: str = "", seed: int = 0) -> dic
     return played
 
 
-def made() -> Piece:
-    """The invented recording: three trade dates, rich in alerts."""
-    return invented(load_reference())
-
-
-def compare(home: Path, piece: Piece, seeds: range, faults: tuple[str, ...]) -> None:
+def compare(home: Path, piece: ReplayRecording, seeds: range, faults: tuple[str, ...]) -> None:
     prepared = home / "prepared"
     prepare(prepared)
     shutil.copytree(prepared, home / "undisturbed")
-    want = performed(home / "undisturbed", piece)
+    want = run_under_fault(home / "undisturbed", piece)
     assert sum(map(len, want["alerts"].values())) > 0
     for fault in faults:
         for seed in seeds:
             folder = home / f"{fault}-{seed}".replace(" ", "-")
             shutil.copytree(prepared, folder)
-            found = performed(folder, piece, fault, seed)
+            found = run_under_fault(folder, piece, fault, seed)
             for part, expected in want.items():
                 assert found[part] == expected, f"{fault}, seed {seed}: {part}"
             shutil.rmtree(folder)
@@ -169,11 +173,11 @@ def compare(home: Path, piece: Piece, seeds: range, faults: tuple[str, ...]) -> 
 
 @pytest.mark.parametrize("fault", [*FAULTS, "clock stepped"])
 def test_a_disturbed_run_ends_like_an_undisturbed_one(fault: str, tmp_path: Path) -> None:
-    compare(tmp_path, made(), range(1), (fault,))
+    compare(tmp_path, simulated_recording(load_reference()), range(1), (fault,))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["made", "es", "gc"])
 def test_many_disturbed_runs_end_like_undisturbed_ones(name: str, shared: Path, tmp_path: Path) -> None:
-    piece = pieces(shared, load_reference())[name]
+    piece = replay_recordings(shared, load_reference())[name]
     compare(tmp_path, piece, range(1, 9), (*FAULTS, "clock stepped"))

@@ -20,14 +20,14 @@ from outcry.app.installation import LOG_FOLDER, open_installation
 from outcry.app.settings import read_settings
 
 OUTCRY = Path(sys.executable).with_name("outcry")
-#: How often the service is killed: in `make test`, and in a campaign.
+#: Number of kills of the service: in `make test`, and in a campaign.
 FEW_KILLS, KILLS = 3, 20
-#: Three days and a bit in about eight seconds, if nothing else happened.
+#: Plays about three days in eight seconds without faults.
 SPEED = 36_000
 
 
 class Played:
-    """A data folder, and the commands at work on it."""
+    """A data folder, and the commands that run on it."""
 
     def __init__(self, folder: Path, files: Path) -> None:
         self.folder, self.files, self.port = folder, files, free_ports(1)[0]
@@ -83,7 +83,7 @@ class Played:
 
 
 def played(folder: Path, files: Path, kills: int, chance: random.Random) -> tuple[Played, int]:
-    """Play to the end; kill the service up to so often, and return how often that was."""
+    """Replay to the end with up to this many kills of the service; return their number."""
     harness, killed = Played(folder, files), 0
     try:
         harness.ready()
@@ -91,7 +91,7 @@ def played(folder: Path, files: Path, kills: int, chance: random.Random) -> tupl
             while kills and replay.poll() is None and not any((folder / LOG_FOLDER).glob("*/*/*/*.log")):
                 time.sleep(0.02)  # until it has been heard once, for at first it has little patience
             while killed < kills and replay.poll() is None:
-                time.sleep(chance.uniform(0.1, 2.0))  # some while it starts
+                time.sleep(chance.uniform(0.1, 2.0))  # its start takes a moment
                 if replay.poll() is None:
                     harness.kill()
                     killed += 1
@@ -111,7 +111,7 @@ def played(folder: Path, files: Path, kills: int, chance: random.Random) -> tupl
 def test_a_service_killed_while_a_replay_goes_on_comes_to_the_same(
     shared: Path, tmp_path: Path, wanted: int
 ) -> None:
-    """Three sessions of real minute bars of ES; the replay sends again what nobody has said was taken."""
+    """Three sessions of real minute bars of ES; the replay resends all unacknowledged events."""
     files, chance = shared / "data/lean/cme/minute/es", random.Random(2)
     expected = played(tmp_path / "undisturbed", files, 0, chance)[0].outcome()
     assert len(expected[0]) > 10

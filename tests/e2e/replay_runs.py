@@ -1,7 +1,7 @@
-"""Recordings played to their end by a live engine on a data folder, and the comparable result.
+"""Replay recordings in a live engine on a data folder, and return the comparable result.
 
-The real GC trades of 2013-10-07; the real minute bars of ES, three sessions of four contracts side by side; the same of
-one contract with a day missing; three trade dates of a simulated CL, after twenty earlier ones, with many alerts.
+The recordings are real GC trades of 2013-10-07, real minute bars of ES (three sessions of four contracts), the same of
+one contract with a day missing, and three trade dates of a simulated CL, after twenty earlier ones, with many alerts.
 """
 
 import asyncio
@@ -43,22 +43,22 @@ ALL = Scope(
 )  # fmt: skip
 FIRST_DAY, LAST_DAY = date(2026, 3, 10), date(2026, 3, 12)
 SEED = 3
-#: Snapshots every half a tenth of a second, about.
+#: Saves a snapshot about every twentieth of a second.
 SPEEDUP = 50.0
 
 
 @dataclass(frozen=True)
-class Piece:
-    """One feed's recording."""
+class ReplayRecording:
+    """The recording of one feed."""
 
     name: str
     contract: Contract
     readings: Sequence[MemoryRecording]
 
 
-def pieces(shared: Path, reference: Reference) -> dict[str, Piece]:
-    """All of them, read into memory."""
-    made = invented(reference)
+def replay_recordings(shared: Path, reference: Reference) -> dict[str, ReplayRecording]:
+    """Read all recordings into memory."""
+    made = simulated_recording(reference)
     return {
         "gc": _recorded("gc", shared / "data/lean/comex/tick/gc", "GCZ2013", reference),
         "es": _recorded("es", shared / "data/lean/cme/minute/es", "ESZ2013", reference, one=False),
@@ -71,8 +71,8 @@ def pieces(shared: Path, reference: Reference) -> dict[str, Piece]:
 
 def _recorded(
     name: str, folder: Path, contract: str, reference: Reference, without: str = "", *, one: bool = True
-) -> Piece:
-    """A folder of LEAN's files, but for one; of one contract, or of all with that one in front."""
+) -> ReplayRecording:
+    """Read a folder of LEAN's files, without one of them: one contract, or all with that one first."""
     paths = [path for path in sorted(folder.glob("*_trade.zip")) if path.name != without]
     readings = readings_of(
         FileLibrary(), reference.universe, paths, ReadOptions(contract=contract if one else None)
@@ -80,11 +80,11 @@ def _recorded(
     recordings = [
         MemoryRecording(reading.source, list(reading.batches()), reading.path) for reading in readings
     ]
-    return Piece(name, reference.universe.contract(contract), recordings)
+    return ReplayRecording(name, reference.universe.contract(contract), recordings)
 
 
-def invented(reference: Reference) -> Piece:
-    """Three trade dates of CL that nobody traded."""
+def simulated_recording(reference: Reference) -> ReplayRecording:
+    """Generate three trade dates of simulated CL trades."""
     contract = reference.universe.front("CL", FIRST_DAY)
     market = SimulatedMarket(SEED, reference.universe.products, reference.calendar)
     batches: list[Batch] = []
@@ -94,11 +94,11 @@ def invented(reference: Reference) -> Piece:
         for column in TRADE.names or ():
             plain[column] = rows[column]
         batches.append(Batch(contract, Quality.TICKS, plain, "invented"))
-    return Piece("made", contract, [MemoryRecording("invented", batches)])
+    return ReplayRecording("made", contract, [MemoryRecording("invented", batches)])
 
 
 def prepare(folder: Path) -> None:
-    """A data folder in which the invented product has a past."""
+    """Create a data folder with past sessions of the simulated product."""
     with open_installation(Settings(data=str(folder))) as installation:
         reference = installation.reference
         market = SimulatedMarket(SEED, reference.universe.products, reference.calendar)
@@ -110,7 +110,7 @@ def prepare(folder: Path) -> None:
 
 
 def engine_of(installation: Installation, report: Callable[..., object], speedup: float = SPEEDUP) -> Engine:
-    """The live engine over a house."""
+    """Create the live engine of an installation."""
     stores = Stores(
         installation.log,
         installation.alerts,
@@ -124,9 +124,9 @@ def engine_of(installation: Installation, report: Callable[..., object], speedup
 
 
 def feed_of(
-    piece: Piece, installation: Installation, batch_rows: int, step_ns: int = NANOS_PER_MINUTE
+    piece: ReplayRecording, installation: Installation, batch_rows: int, step_ns: int = NANOS_PER_MINUTE
 ) -> ReplayFeed:
-    """The piece as a feed, as fast as it is taken."""
+    """Create a feed that replays the recording at full speed."""
     pace = FreePacer()
     pace.step_ns = step_ns
     return ReplayFeed(
@@ -135,11 +135,11 @@ def feed_of(
 
 
 def outcome(installation: Installation, engine: Engine) -> dict[str, Any]:
-    """Everything that must not depend on what happened on the way."""
+    """Return all results that must not depend on faults or timing."""
     alerts: dict[str, list[Any]] = defaultdict(list)
     for row in installation.alerts.alerts([0], limit=10**6):
         alerts[f"{row.owner}/{row.feed}/{row.contract}"].append(
-            replace(row, seq=0, recorded_ns=None)  # when it was told is no part of what it is
+            replace(row, seq=0, recorded_ns=None)  # the time of recording depends on timing
         )
     roots = sorted({runner.key.contract.root for runner in engine.runners.values()})
     sessions = [
@@ -183,7 +183,7 @@ async def play(engine: Engine, feeds: Sequence[Feed]) -> None:
 
 @dataclass
 class Asked:
-    """A feed whose reader is asked, after every heartbeat it has taken, what the service answers then."""
+    """Feed that requests the service's answers after every processed heartbeat."""
 
     feed: ReplayFeed
     ask: Callable[[Contract], Awaitable[None]]
@@ -203,14 +203,14 @@ class Asked:
                 await self.ask(contract)
 
 
-def perform(folder: Path, played: Sequence[Piece], batch_rows: int, step_ns: int) -> dict[str, Any]:
-    """Play pieces into a prepared folder, undisturbed, and ask at every step."""
+def perform(folder: Path, played: Sequence[ReplayRecording], batch_rows: int, step_ns: int) -> dict[str, Any]:
+    """Replay recordings into a prepared folder without faults, and request answers at every step."""
     answers: dict[str, list[str]] = defaultdict(list)
 
     async def work(installation: Installation) -> dict[str, Any]:
         engine = engine_of(installation, lambda *_args, **_more: None)
 
-        # one time of asking, after all of it: an answer that nothing has changed is kept for a second of any clock
+        # one render time after all steps: an unchanged answer is cached for a second of any clock
         now_ns = {
             piece.contract.root: int(piece.readings[-1].stored[-1].rows["ts_event"][-1]) for piece in played
         }
@@ -244,7 +244,7 @@ def perform(folder: Path, played: Sequence[Piece], batch_rows: int, step_ns: int
 
 
 def as_bytes(found: dict[str, Any]) -> bytes:
-    """An outcome as text, a line a fact, the same in every process."""
+    """Return the results as text, one line each, equal in every process."""
     whole = ("alerts", "positions", "answers", "registry", "left over")
     lines = [f"{part} {json.dumps(found[part], default=_plain, sort_keys=True)}" for part in whole]
     lines += [f"session {json.dumps(row, default=_plain)}" for row in found["sessions"]]
@@ -261,9 +261,9 @@ def _plain(value: Any) -> Any:
 
 
 def main(shared: str, folder: str, target: str, batch_rows: str, step_ns: str) -> None:
-    """Play real and invented markets together, undisturbed, and write what came of it."""
+    """Replay real and simulated markets together without faults, and write the results."""
     prepare(Path(folder))
-    found = pieces(Path(shared), load_reference())
+    found = replay_recordings(Path(shared), load_reference())
     played = [found[name] for name in ("gc", "es", "made")]
     Path(target).write_bytes(as_bytes(perform(Path(folder), played, int(batch_rows), int(step_ns))))
 
