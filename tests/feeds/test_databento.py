@@ -57,7 +57,7 @@ def universe() -> Universe:
 
 
 def tape(contract: Contract, *, before_ns: int = 40 * HOUR, after_ns: int = 10 * MINUTE) -> Rows:
-    """Trades around the present, to the nanosecond, of every side, some alike in everything."""
+    """Generate trades around the current time, to the nanosecond, of every side, some identical."""
     chance = np.random.default_rng(len(contract.root) + ord(contract.root[0]))
     rows = np.zeros(1500, TRADE)
     times = [
@@ -77,7 +77,7 @@ def tape(contract: Contract, *, before_ns: int = 40 * HOUR, after_ns: int = 10 *
 
 @dataclass
 class Reading:
-    """What a stream has sent, and how it ended."""
+    """Events of one stream, and the error that ended it."""
 
     events: list[Event] = field(default_factory=list[Event])
     problem: FeedLost | None = None
@@ -259,7 +259,7 @@ def test_the_vendor_lays_out_a_trade_as_we_read_it() -> None:
 
 
 def test_what_is_no_trade_is_left_out_and_values_are_exact() -> None:
-    """A price below zero, a size and a sequence beyond 31 bits, and a trade without a side, are what they are."""
+    """A negative price, a size and a sequence beyond 31 bits, and a trade without a side are exact."""
     rows = live_rows(
         records(
             trade(),
@@ -303,7 +303,7 @@ def test_what_the_gateway_says_of_a_login(text: str, kind: str, code: str) -> No
 
 
 def test_history_replay_and_live_are_the_tape(universe: Universe) -> None:
-    """Two days back from the historical service, the last day from the replay, then live: row for row, once."""
+    """History of two days, the replay of the last day and live events equal the tape, row for row."""
 
     async def work() -> None:
         async with open_harness(universe, (ES, ZT)) as harness:
@@ -328,7 +328,7 @@ def test_history_replay_and_live_are_the_tape(universe: Universe) -> None:
 
 
 def test_only_what_the_replay_does_not_have_is_paid_for(universe: Universe) -> None:
-    """What is asked of the historical service begins at the cursor and ends where the replay begins."""
+    """The request to the historical service starts at the cursor and ends where the replay begins."""
 
     async def work() -> None:
         async with open_harness(universe) as harness:
@@ -384,7 +384,7 @@ def test_history_that_cannot_be_had_now_is_tried_again(universe: Universe, statu
 
 
 def test_a_replay_that_keeps_less_is_made_up_for_by_history(universe: Universe) -> None:
-    """After a weekend the gateway keeps five hours: it is asked for less until it agrees, and nothing is missing."""
+    """After a weekend the gateway stores five hours: requests shrink until it accepts, and nothing is missing."""
 
     async def work() -> None:
         async with open_harness(universe) as harness:
@@ -420,7 +420,7 @@ def test_heartbeats_never_pass_what_is_to_come(universe: Universe) -> None:
     run(work())
 
 
-# -- what goes wrong
+# -- faults
 
 
 def test_a_wrong_key_is_refused_twice_and_not_tried_again(universe: Universe) -> None:
@@ -482,7 +482,7 @@ def test_a_contract_the_gateway_does_not_know_is_refused_alone(universe: Univers
 
 
 def test_after_a_break_all_find_their_place_on_one_connection(universe: Universe) -> None:
-    """Readers come back one after another; what was traded meanwhile waits for them."""
+    """Readers reconnect one after another; trades in between are queued for them."""
 
     async def work() -> None:
         async with open_harness(universe, (ES, NQ)) as harness:
@@ -507,7 +507,7 @@ def test_after_a_break_all_find_their_place_on_one_connection(universe: Universe
 
 
 def test_a_connection_that_breaks_before_it_began_is_made_anew(universe: Universe) -> None:
-    """It waits for a second contract, and is cut off meanwhile."""
+    """The connection is cut while it waits for a second contract."""
 
     async def work() -> None:
         async with open_harness(universe, (ES, NQ), speedup=1.0) as harness:
@@ -527,7 +527,7 @@ def test_a_connection_that_breaks_before_it_began_is_made_anew(universe: Univers
 def test_a_place_nobody_comes_back_to_is_given_up(
     universe: Universe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What waits there does not hold up those who have come back."""
+    """Events queued for an absent reader do not delay the others."""
     monkeypatch.setattr(sessions, "MAX_WAITING_ROWS", 100)
 
     async def work() -> None:

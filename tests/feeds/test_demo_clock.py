@@ -13,7 +13,7 @@ from outcry.trades.reference_tables import Reference, load_reference
 
 
 def at(text: str) -> int:
-    """An instant of a time UTC."""
+    """Convert a UTC time to ns."""
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * NANOS_PER_SECOND
 
 

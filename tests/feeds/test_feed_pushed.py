@@ -78,7 +78,7 @@ def feeds() -> tuple[PushedFeeds, list[tuple[int, PushedFeed, Contract]]]:
 
 
 async def read(stream: AsyncIterator[Event], until: int, into: list[Event]) -> None:
-    """Read until that many events have come, and ask for the next, as a service does that has taken them."""
+    """Read until that many events have arrived, and request the next, as a service that has processed them does."""
     async for event in stream:
         into.append(event)
         if len(into) == until + 1:
@@ -104,13 +104,13 @@ def test_events_are_ordered_and_acknowledged_after_the_reader_processed_them() -
         await asyncio.sleep(0.01)
         ((owner, feed, contract),) = seen
         assert (owner, feed.name, feed.run, contract) == (7, "replay", RUN, ES)
-        assert feed.caps == replace(CAPS, from_cursor=False)  # a program never sees the cursor
+        assert feed.caps == replace(CAPS, from_cursor=False)  # a pusher never sees the cursor
         assert await feed.contracts() == [ES]
         stream = feed.open(ES, Cursor(0))
         assert await anext(stream) == CaughtUp(START_NS, Quality.TICKS)
         assert numbers([await anext(stream)]) == [1, 2]
         await asyncio.sleep(0.01)
-        assert not one.done()  # handed out is not taken
+        assert not one.done()  # delivered does not mean processed
         following = asyncio.ensure_future(anext(stream))
         assert await one == 2
         assert await service.take(7, "replay", push(2)) == 2  # nothing to say is fine
@@ -128,7 +128,7 @@ def test_events_are_ordered_and_acknowledged_after_the_reader_processed_them() -
 
 
 def test_a_push_waits_for_its_reader_and_returns_its_position() -> None:
-    """Nobody reads: after the wait nothing is taken, and more is not queued than one push."""
+    """Without a reader, a push times out unaccepted, and the queue never exceeds one push."""
 
     async def test() -> None:
         service, seen = feeds()

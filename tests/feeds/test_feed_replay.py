@@ -43,7 +43,7 @@ def feed(*files: Made, pace: Pacer | None = None, **options: object) -> ReplayFe
 
 
 def replayed(*files: Made, contract: Contract = ES, since: int = 0, **options: object) -> list:
-    """Everything a replay sends, as fast as it goes."""
+    """Return all events of a replay at full speed."""
 
     async def run() -> list:
         one = feed(*files, **options)
@@ -188,7 +188,7 @@ def test_stepping_lets_go_of_what_lies_before_and_of_nothing_else() -> None:
 
 
 class Hours:
-    """A clock that only sleeping moves."""
+    """Clock that advances only by sleeping."""
 
     def __init__(self) -> None:
         self.now = 10**18

@@ -42,7 +42,7 @@ BACKFILL = int(RowFlag.BACKFILL)
 
 
 class Stopped:
-    """A clock that stands where it is put."""
+    """Manually set clock."""
 
     def __init__(self, now_ns: int = START + 60 * MINUTE) -> None:
         self.now = now_ns
@@ -52,7 +52,7 @@ class Stopped:
 
 
 def ticks(*prices: float, at_us: int = US) -> bytes:
-    """Records of one tick a second, without a header."""
+    """Return records of one tick a second, without a header."""
     return scid_ticks(list(prices), at_us)[len(HEAD) :]
 
 
@@ -61,7 +61,7 @@ def bar(at_us: int, close: float, volume: int) -> bytes:
 
 
 class Following:
-    """A tail being read, and what it has sent."""
+    """Reader of a followed file, and the events received."""
 
     def __init__(self, tail: ScidTail, since: int = 0) -> None:
         self.tail = tail
@@ -69,7 +69,7 @@ class Following:
         self.seen: list[Event] = []
 
     async def until_beat(self) -> list[Event]:
-        """What comes up to and with the next heartbeat."""
+        """Return the rows up to the next heartbeat, and the heartbeat."""
         events: list[Event] = []
         while not (events and isinstance(events[-1], Heartbeat)):
             events.append(await within(anext(self.stream), 60))

@@ -37,7 +37,7 @@ HUGE = "1E999980"
 ES = Contract("ES", 2026, 12)
 
 
-#: A refusal takes no time to speak of; to write out the digits took minutes.
+#: Time limit: a refusal is immediate, while writing out the digits took minutes.
 AT_ONCE_S = 3.0
 
 

@@ -21,7 +21,7 @@ MANY = 50
 
 
 class Leaping(selectors.DefaultSelector):
-    """Waits for nothing: the time it would have waited has passed."""
+    """Selector that advances virtual time instead of waiting."""
 
     passed_s = 0.0
 
@@ -33,7 +33,7 @@ class Leaping(selectors.DefaultSelector):
 
 
 class LeapingLoop(asyncio.SelectorEventLoop):
-    """A loop whose time is what its selector did not wait."""
+    """Event loop on the virtual time of its selector."""
 
     def __init__(self) -> None:
         self.leaping = Leaping()
@@ -58,7 +58,7 @@ def now_s() -> float:
 
 
 class Signed:
-    """A session."""
+    """Signed-in session."""
 
     def __init__(self) -> None:
         self.open = True
@@ -94,7 +94,7 @@ class Vendor:
 
     @property
     def waited_s(self) -> list[float]:
-        """Between the end of one attempt and the beginning of the next."""
+        """Return the pause between the end of one attempt and the start of the next."""
         return [after - before - 1.0 for before, after in pairwise(self.asked_s)]
 
 
@@ -255,7 +255,7 @@ def test_a_session_that_is_lost_is_replaced_once(good: bool) -> None:
 
 
 def test_closing_during_a_sign_in() -> None:
-    """What comes of it is closed, and nobody gets it."""
+    """The resulting session is closed and returned to no stream."""
 
     async def work() -> None:
         vendor = Vendor()
@@ -312,7 +312,7 @@ def test_the_stream_that_signs_in_is_cancelled_and_others_continue(problem: Exce
 
 
 class Wall:
-    """A clock that is the loop's."""
+    """Clock on the loop's time."""
 
     def now_ns(self) -> int:
         return round(now_s() * NANOS_PER_SECOND)

@@ -40,12 +40,12 @@ DAY = date(2026, 11, 18)  # a Wednesday
 
 
 def at(text: str) -> int:
-    """An instant of a time UTC; New York was five hours behind."""
+    """Convert a UTC time to ns; New York was five hours behind."""
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * NANOS_PER_SECOND
 
 
 class Hand:
-    """A clock moved by whoever sleeps."""
+    """Clock that is advanced by sleeping."""
 
     def __init__(self, now_ns: int, step_s: float) -> None:
         self.now, self.step_ns = now_ns, round(step_s * NANOS_PER_SECOND)
@@ -94,7 +94,7 @@ Whole = Callable[[Contract, date, SessionKind], Rows]
 
 
 def listen(made: Made, contract: Contract, until: str, since_ns: int = 0) -> list[Event]:
-    """All events until the clock says so."""
+    """Return all events up to a time of the clock."""
     feed, hand = made
 
     async def run() -> list[Event]:
