@@ -70,7 +70,7 @@ class _Lease:
 class _SubjectLog:
     """The allowed requests (passes) and the leases of one subject.
 
-    `scarce_until_ns`: until then no lease is granted, because the subject's requests are nearly used up.
+    `scarce_until_ns`: until then no lease is granted, because a request was refused a moment ago.
     """
 
     __slots__ = ("holders", "passes", "scarce_until_ns")

@@ -46,8 +46,8 @@ class PartitionLease:
     """This process's lease of a partition. Times are by `time.monotonic`.
 
     pin: the id under which the server has assigned us the partition, empty without one. renewal_sent_s: time of the
-    last request for the partition. renewal_pending_until_s: when that request ends. beaten_s: time of the last
-    confirmed renewal.
+    last request for the partition. renewal_pending_until_s: when that request ends. beaten_s: time of the last renewal
+    request.
     """
 
     def __init__(self, number: int) -> None:
