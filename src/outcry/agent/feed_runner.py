@@ -48,7 +48,7 @@ async def _unknown_progress(_key: StreamKey, _caps: FeedCaps) -> StreamProgress 
 class FeedRunner:
     """Runs feeds of any number of owners and sends their events, on one event loop.
 
-    report: writes a log event, called as `(event, **details)`. speedup: divides all pauses, for tests. reach_of:
+    report: writes a log event, called as `(event, **details)`. speedup: divides all pauses, for tests. progress_of:
     returns how far the service has data of a stream, None if that is unknown.
     """
 

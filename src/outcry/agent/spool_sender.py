@@ -63,8 +63,8 @@ class ServiceStatus:
 class SpoolSender:
     """Sends the queues of a spool to a service.
 
-    carrier: the transport. changed: called when `reached`, the result of the last contact with the service, changes.
-    speedup: factor by which pauses are shortened.
+    transport: sends the pushes. changed: called when `service`, the result of the last contact with the service,
+    changes. speedup: factor by which pauses are shortened.
     """
 
     def __init__(self, transport: PushTransport, changed: Callable[[], object], speedup: float = 1.0) -> None:
