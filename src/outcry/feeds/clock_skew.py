@@ -12,5 +12,5 @@ MAX_CLOCK_SKEW_NS = NANOS_PER_HOUR
 
 
 def limit_clock_skew(at_ns: int, clock: Clock) -> int:
-    """Return a vendor's timestamp (ns UTC), at most `MAX_CLOCK_SKEW_NS` ahead of our clock."""
+    """Return a vendor's timestamp (ns UTC), limited to `MAX_CLOCK_SKEW_NS` after our clock's time."""
     return min(at_ns, clock.now_ns() + MAX_CLOCK_SKEW_NS)

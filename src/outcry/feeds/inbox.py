@@ -29,7 +29,10 @@ class Inbox(Generic[Item]):
         self.problem: Exception | None = None
 
     def put(self, item: Item) -> None:
-        """Add an item unless the stream has ended. If the limit is exceeded, end the stream with `seam_overflow`."""
+        """Add an item unless the stream has ended.
+
+        If the limit is exceeded, end the stream with `FeedLost("seam_overflow")`.
+        """
         if self.problem is not None:
             return
         if isinstance(item, Heartbeat) and self._waiting and isinstance(self._waiting[-1], Heartbeat):

@@ -1,8 +1,9 @@
 """Queue of one contract's pushed events, between the program that pushes and the reader of the stream.
 
 Both may be on different threads and event loops. An event counts as taken once its reader requests the next one. If it
-is unknown whether an event was processed, a new reader receives it again. Before that it receives the trades of the
-last seconds, by which it recognises duplicates. While the pusher is idle, nothing is delivered.
+is unknown whether an event was processed, a new reader receives the event again. First the new reader receives the
+trades of the last seconds, by which it recognises duplicates. The pusher is the program that pushes; while it is idle,
+no event is delivered.
 """
 
 import asyncio
@@ -49,9 +50,9 @@ def _complete(waiting: asyncio.Future[None]) -> None:
 class PushQueue:
     """Events of one contract and run that were pushed and not yet taken by the reader. All state is guarded by `lock`.
 
-    taken: number of the first event not taken. over: reason why the queue ended, empty while it is open. handed: the
-    oldest event was delivered, and it is unknown whether it was processed. origin: type of pusher. replaces: the run
-    that this one replaced, empty if none.
+    taken: number of the first event not taken by the reader. over: reason why the queue ended, empty while it is open.
+    handed: whether the oldest event was delivered and it is unknown if it was processed. origin: type of the program
+    that pushes. replaces: the run that this one replaced, empty if none.
     """
 
     def __init__(self, push: Push, origin: Origin = Origin.PROGRAM, replaces: str = "") -> None:
@@ -131,7 +132,10 @@ class PushQueue:
             return self.end
 
     async def drained(self, until: int, deadline_s: float) -> int:
-        """Wait until events before number `until` are taken or time is up; return the first number not taken."""
+        """Wait until all events before number `until` are taken, or until the deadline.
+
+        Return the number of the first event not taken.
+        """
         while True:
             with self.lock:
                 self._refuse_if_over()
@@ -150,8 +154,9 @@ class PushQueue:
     def begin(self, reader: object) -> tuple[list[Trades], Again]:
         """Attach a reader, which replaces the previous one.
 
-        Return the trades to repeat, and up to where events may be duplicates and history was complete. The last seconds
-        are always repeated, because the reader recognises duplicates by counting equal rows.
+        Return the trades to repeat. Also return an `Again`: up to where events may be duplicates, and whether history
+        was complete there. The trades of the last seconds are always repeated, because the reader recognises duplicates
+        by counting equal rows.
         """
         with self.lock:
             self.reader = reader
@@ -195,9 +200,9 @@ class PushQueue:
             await asyncio.wait([waiting], timeout=left_s)
 
     def _is_through(self, reader: object) -> bool:
-        """Return whether the feed was closed, so the reader must stop.
+        """Return whether the feed was closed, so that the reader must stop.
 
-        Raises `FeedLost` for a replaced reader, `FeedRefused` at its end.
+        Raises `FeedLost` if another reader has replaced this one, `FeedRefused` if the run has ended.
         """
         if self.reader is not reader:
             raise FeedLost("superseded")

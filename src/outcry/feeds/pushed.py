@@ -104,7 +104,8 @@ class PushedFeeds:
 
     reserved: names of the service's own feeds. reserved_of: names of feeds from an owner's broker connections.
     streams_of: an owner's streams as feed and contract, pushed now or not. quotas: limits on pushes. kept: waits until
-    a stream's events are in its log. wait_s: how long a push waits until its events are taken (s), `WAIT_S` by default.
+    a stream's events are in its log. wait_s: how long a push waits until the reader has taken its events (s), `WAIT_S`
+    by default.
     """
 
     def __init__(
@@ -126,8 +127,8 @@ class PushedFeeds:
     def subscribe(self, listener: FeedListener) -> None:
         """Call `listener(owner, feed, contract)` for each contract that runs push now or start to push later.
 
-        It runs on the push's thread and must not block. It is called again with a new `PushedFeed` when another run
-        takes over; the former run's streams are refused by then.
+        The listener runs on the push's thread and must not block. It is called again with a new `PushedFeed` when
+        another run takes over; the streams of the former run have ended by then.
         """
         with self._lock:
             self._listeners.append(listener)
@@ -178,7 +179,7 @@ class PushedFeeds:
             raise StoreUnavailable("upstream_unavailable") from None
 
     def close(self) -> None:
-        """End all queues. Pushes in progress are refused, and repeated to the next process."""
+        """End all queues. Pushes in progress are refused, so their senders repeat them at the next process."""
         with self._lock:
             self._closed = True
             inlets = list(self._inlets.values())
@@ -198,7 +199,10 @@ class PushedFeeds:
         return True
 
     def end(self, partition: int) -> None:
-        """End the pushes of a partition's streams; pushes in progress are repeated to the next owner."""
+        """End the pushes of a partition's streams.
+
+        Pushes in progress are refused, so their senders repeat them at the next owner.
+        """
         with self._lock:
             ended = [
                 place for place in self._inlets if partition_of_stream(StreamKey(*place).text) == partition
@@ -246,7 +250,10 @@ class PushedFeeds:
         push: Push,
         origin: Origin,
     ) -> PushedFeed:
-        """Create the queue of a run that starts to push. It replaces a queue that has ended or is idle."""
+        """Create the queue of a run that starts to push.
+
+        The queue replaces one (`held`) that has ended or is idle.
+        """
         owner, feed, contract = place
         followed = push.again is not None and held is not None and push.again.after == held.session
         if origin is Origin.RUNNER:

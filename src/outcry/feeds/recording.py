@@ -200,7 +200,7 @@ class Recording:
 
 
 def _in_turn(runs: list[RecordedRun]) -> Iterator[RecordedRun]:
-    """Cut the runs of several qualities so that no two cover the same time."""
+    """Cut the rows of several qualities so that no two cover the same time."""
     if len(runs) < 2:
         yield from runs
         return
@@ -225,7 +225,7 @@ def _trading(calendar: Calendar, root: str, spans: tuple[Span, ...]) -> list[Seg
 
 
 def _to_the_bell(spans: tuple[Span, ...], trading: list[Segment]) -> tuple[Segment, ...]:
-    """Extend a span that begins shortly after an open, or ends shortly before a close, to that open or close."""
+    """Extend recorded spans to the session's open or close if they begin shortly after it or end shortly before it."""
     found: list[Segment] = []
     for first, last in spans:
         start = next((o for o, c in trading if o < first < c and first - o <= GRACE_NS), first)
@@ -235,9 +235,9 @@ def _to_the_bell(spans: tuple[Span, ...], trading: list[Segment]) -> tuple[Segme
 
 
 def _played(spans: tuple[Segment, ...], trading: list[Segment]) -> tuple[Segment, ...]:
-    """Return the stretches of time that are replayed for a product.
+    """Return the stretches of time that the replay of a product covers.
 
-    A span entirely outside its trading hours stays unchanged.
+    A span that lies entirely outside trading hours stays unchanged.
     """
     parts = [part for start, end in spans for part in clipped(trading, start, end)]
     parts += [

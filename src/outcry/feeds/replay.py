@@ -67,7 +67,7 @@ def readings_of(
 class _Mark:
     """A heartbeat or gap event between rows, sent at `at_ns`.
 
-    It follows all rows known by `limit_ns` and precedes later ones.
+    The event follows all rows known by `limit_ns` and precedes later rows.
     """
 
     limit_ns: int
@@ -78,8 +78,8 @@ class _Mark:
 class ReplayFeed:
     """Implements `Feed` over files, which are read once at the first request.
 
-    pace: `pacer_for_speed(speed, clock)` or a `StepPacer`, for this feed alone. batch_rows: maximum rows per event.
-    run: see `Feed`. `caps` states the bar quality once the files have been read.
+    pace: controls the speed: `pacer_for_speed(speed, clock)` or a `StepPacer`, for this feed alone. batch_rows: maximum
+    rows per event. run: see `Feed`. `caps` states the bar quality once the files have been read.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class ReplayFeed:
     ) -> AsyncIterator[Event]:
         """Yield rows, heartbeats and gaps from the start to the end of the product's recording.
 
-        A contract that expired years before that ends a year after its last row.
+        For a contract that expired years before that end, stop a year after its last row.
         """
         silent_ns = (recording.days(contract, 0)[-1] + AFTERWARDS_DAYS) * NANOS_PER_DAY
         end = max(start, min(recording.end_ns(contract.root), silent_ns))

@@ -80,7 +80,7 @@ class GrowingScid:
     def look(self, settled_ns: int) -> PollResult:
         """Read the next chunk of complete records.
 
-        settled_ns: nothing earlier will be written any more (ns UTC).
+        settled_ns: time (ns UTC) before which nothing will be written any more.
         """
         with self._lock, feed_errors():
             whole = self._whole()
@@ -104,7 +104,7 @@ class GrowingScid:
     def not_held(self, until_ns: int) -> Gap | None:
         """Return the gap between the cursor and the first record of the file; None if it is short.
 
-        A gap within the grace period counts as short: the first minutes of a session may pass without a trade.
+        A gap within the grace period counts as short, because the first minutes of a session may pass without a trade.
         """
         with self._lock, feed_errors():
             start_ns = min(until_ns, self._time(0)) if self._whole() else until_ns

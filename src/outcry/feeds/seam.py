@@ -1,8 +1,8 @@
 """Joins a vendor's history request and its live subscription into one stream of events.
 
-The cut time is chosen after the subscription is confirmed, and history is requested after that, so no trade is lost.
-Trades before the cut are taken from history, and later ones from the live stream. No trade is counted twice. Identical
-trades are retained, because trades are never compared.
+The cut is the time at which history ends and the live stream begins. It is chosen after the subscription is confirmed,
+and history is requested after that, so no trade is lost. Trades before the cut are taken from history, and later ones
+from the live stream. No trade is counted twice. Identical trades are retained, because trades are never compared.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ class _LiveBuffer:
     async def _run(self) -> None:
         """Buffer live events until `events` takes over.
 
-        The event that is awaited at that moment is the last one buffered.
+        The event that this task waits for at that moment is the last one buffered.
         """
         try:
             while self._buffering and (event := await anext(self._live, None)) is not None:
@@ -124,7 +124,7 @@ class _LiveBuffer:
             raise FeedLost("closed", "the live stream ended before the subscription was confirmed")
 
     async def beside(self, work: Awaitable[T]) -> T:
-        """Wait for other work while buffering live events. Raises the live stream's error at once."""
+        """Wait for other work while buffering live events. Raises an error of the live stream at once."""
         task = asyncio.ensure_future(work)
         try:
             await asyncio.wait({task, self._task}, return_when=asyncio.FIRST_COMPLETED)

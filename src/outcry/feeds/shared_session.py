@@ -113,8 +113,8 @@ class SharedSession(Generic[S]):
     def rejected(self, problem: CredentialsRejected) -> FeedLost:
         """Note that the vendor rejected a session's credentials, and return the error to raise.
 
-        It is `LoginRefused` from the second rejection on. Reports of several streams of a session count once. The next
-        call of `session` signs in again.
+        The error is `LoginRefused` from the second rejection on. If several streams of one session report a rejection,
+        it counts once. The next call of `session` signs in again.
         """
         if self._over is not None:
             return _again(self._over)

@@ -1,6 +1,6 @@
 """Distributes the events of a shared connection to its streams, and measures how late its trades arrive.
 
-A heartbeat is delayed as much as the trades are, so that no trade arrives after a heartbeat with a later time.
+A heartbeat carries a time before which all trades have arrived. So its time is as far in the past as trades are late.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class StreamChannel(Inbox[Event]):
             yield await self.take()
 
     async def beside(self, work: Awaitable[T]) -> T:
-        """Wait for other work. If the channel ends meanwhile, raise its error at once."""
+        """Wait for other work and return its result. If the channel ends meanwhile, raise its error at once."""
         task = asyncio.ensure_future(work)
         over = asyncio.ensure_future(self._over.wait())
         try:
@@ -95,7 +95,7 @@ class ChannelRegistry:
                 channel.put(Heartbeat(at_ns))
 
     def fail(self, problem: FeedLost, symbol: str | None = None) -> None:
-        """End the channels of a symbol with an error, or with None all of them and the connection."""
+        """End the channels of a symbol with an error. Without a symbol, end all channels and the connection."""
         if symbol is None:
             self.problem = self.problem or problem
         for name, channels in self._channels.items():

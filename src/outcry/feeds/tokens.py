@@ -1,6 +1,6 @@
 """An expiring vendor token, renewed in time and once for all concurrent requests.
 
-It is renewed at four fifths of its lifetime, so that no request carries a token that expires on the way.
+A token is renewed at four fifths of its lifetime, so that no request carries a token that expires on the way.
 """
 
 import asyncio
@@ -29,7 +29,10 @@ class Token:
 
 
 class TokenSource:
-    """Provides a valid token. renew: receives the last token or None; raises like `SharedSession`'s `sign_in`."""
+    """Provides a valid token of a vendor.
+
+    renew: receives the last token or None, and returns a new one; raises the errors of `sign_in` in `SharedSession`.
+    """
 
     def __init__(self, renew: Callable[[Token | None], Awaitable[Token]], clock: Clock) -> None:
         self._renew, self._clock = renew, clock

@@ -16,7 +16,10 @@ RowsTaken = Callable[[], None]
 
 
 class ContractQueue(Inbox[Event]):
-    """Events of one contract from `since_ns` on (ns UTC). They also collect while its reader has yet to reconnect."""
+    """Queue of one contract's events from `since_ns` on (ns UTC).
+
+    Events also collect while the reader of the stream has yet to reconnect.
+    """
 
     def __init__(self, contract: Contract, symbol: str, since_ns: int, taken: RowsTaken) -> None:
         super().__init__()
@@ -38,13 +41,13 @@ class ContractQueue(Inbox[Event]):
         self.put(Trades(rows))
 
     def confirm(self) -> None:
-        """Queue the status event that the gateway has confirmed the subscription."""
+        """Queue the status event that tells the reader that the gateway has confirmed the subscription."""
         if not self.mapped:
             self.mapped = True
             self.put(Status(subscribed=True, code="subscribed"))
 
     def caught_up(self, at_ns: int, event: CaughtUp) -> None:
-        """Queue the event that the replay has reached the present, at `at_ns` (ns UTC)."""
+        """Queue `event`, which tells the reader that the replay has reached the present, `at_ns` (ns UTC)."""
         if not self.mapped:
             text = f"the gateway sent no instrument for {self.symbol}"
             self.put(Status(subscribed=False, code="unsubscribed", text=text))

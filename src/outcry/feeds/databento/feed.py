@@ -1,4 +1,4 @@
-"""The Databento feed: history older than the gateway replays, then the replay, then live trades.
+"""The Databento feed: history older than the gateway replays, then the gateway's replay, then live trades.
 
 One connection serves all contracts that start together. After it breaks, the next connection subscribes to all of its
 contracts, so that each reader finds its trades when it returns. A contract opened later on its own takes a further
@@ -105,7 +105,7 @@ class DatabentoFeed:
     async def _joined(
         self, contract: Contract, symbol: str, since_ns: int
     ) -> tuple[DatabentoSession, ContractQueue]:
-        """Return a session and a queue in it for a contract: the shared session, or a further one."""
+        """Return a session for a contract and the contract's queue in it: the shared session, or a further one."""
         self._reached[contract] = since_ns
         session = await self._link.session()
         queue = session.join(contract, symbol, since_ns)
@@ -152,7 +152,7 @@ class DatabentoFeed:
 
     @property
     def settled(self) -> bool:
-        """Return whether every contract has finished downloading older history, so that a session can start."""
+        """Return whether no contract still downloads older history, so that a session can start."""
         return not self._fetching
 
     def starting(self, session: DatabentoSession) -> None:
@@ -173,14 +173,17 @@ class DatabentoFeed:
         self._had_too_many, self._replay_ns = False, REPLAY_NS
 
     def too_many_connections(self, text: str) -> FeedLost:
-        """Return the error for too many connections. The first is temporary: broken ones count for a while."""
+        """Return the error for too many connections of the account.
+
+        The first time it is temporary, because the vendor still counts broken connections for a while.
+        """
         if self._had_too_many:
             return FeedRefused(TOO_MANY_SESSIONS, text)
         self._had_too_many = True
         return FeedLost("rate_limited", text)
 
     def replay_too_long(self) -> None:
-        """Request a shorter replay next time; history covers the earlier trades."""
+        """Request a shorter replay next time. The earlier trades then come from history."""
         self._replay_ns = max(self._replay_ns // 2, LEAST_REPLAY_NS)
 
     def _symbol(self, contract: Contract) -> str:

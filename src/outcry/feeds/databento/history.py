@@ -1,7 +1,7 @@
 """Download trades older than the gateway's replay from Databento's historical service, one contract day at a time.
 
-The service charges by volume, so only the range after the cursor is requested. It selects by its own receive time,
-slightly after the trade. The rows are therefore cut by exchange time here, as the replay is.
+The service charges by volume, so only the range after the cursor is requested. The service selects by its own receive
+time, which is slightly after the trade. So this module also cuts the rows by exchange time, as for the replay.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """One session with the live gateway, for contracts that start together on one connection.
 
 A replay must be requested before the session starts, so a session first collects the contracts and then starts once.
-Heartbeats are sent only while the gateway sends them. If a reader stops reading, the vendor is paused; the slowest
-reader is dropped before the others run out of data.
+The session sends heartbeats to its streams only while the gateway sends heartbeats. If a reader stops reading, the
+session pauses reading from the vendor. It drops the slowest reader before the others run out of data.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class SessionOwner(Protocol):
 
     @property
     def settled(self) -> bool:
-        """Return whether every contract has finished downloading older history, so that a session can start."""
+        """Return whether no contract still downloads older history, so that a session can start."""
         ...
 
     def starting(self, session: "DatabentoSession") -> None:
@@ -228,7 +228,7 @@ class DatabentoSession:
                 self._send_heartbeats()
 
     def _gathered(self) -> bool:
-        """Return whether all contracts have joined the session, or the time to wait for them is over."""
+        """Return whether all contracts have joined the session, or the time to wait for them has passed."""
         if not self.queues or not self._owner.settled:
             return False
         waited_s = self._loop.time() - self._joined_s

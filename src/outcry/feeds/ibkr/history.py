@@ -52,7 +52,7 @@ class HistoryPlan:
 def plan_history(since_ns: int, cut_ns: int) -> HistoryPlan:
     """Return how to load history from `since_ns` to the cut.
 
-    Bars start after an overlap, whose trades the reader may have already.
+    Bars start after an overlap, that is, the first seconds, of which the reader may have the trades already.
     """
     first_ns = -(-(since_ns + OVERLAP_NS) // NANOS_PER_MINUTE) * NANOS_PER_MINUTE
     last_ns = cut_ns // NANOS_PER_MINUTE * NANOS_PER_MINUTE

@@ -41,7 +41,7 @@ class HistoryRequestLimiter:
         self._next_s = now_s + self._apart_s
 
     def _free_s(self, now_s: float, most: int) -> float:
-        """Return the earliest time (loop time) at which fewer than `most` requests are in the window."""
+        """Return the earliest time (loop time) at which the vendor's rate window has fewer than `most` requests."""
         while self._made and now_s - self._made[0] >= self._window_s:
             self._made.popleft()
         if len(self._made) < most:

@@ -29,7 +29,7 @@ _CUT_NS = 2 * NANOS_PER_SECOND
 class Stream:
     """The event stream of one contract on one session.
 
-    owed: minutes (ns UTC) for which only bars were received; updated in place.
+    owed: minutes (ns UTC) for which only bars were received and trades are still to come; updated in place.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ def rows_of(ticks: list[Tick], received_ns: int, flags: RowFlag) -> Rows:
 
 
 class TickSubscription(Inbox[Event]):
-    """A subscription's queue, filled by the session and read by one stream."""
+    """A subscription's queue of events, filled by the session and read by one stream."""
 
     def __init__(self, request: int) -> None:
         super().__init__()

@@ -37,11 +37,11 @@ class DuplicateFilter:
         return max(self._since_ns, self.newest_ns - TAIL_NS)
 
     def counts(self) -> Counter[Identity]:
-        """Return a copy of the counts of trades passed on, which calls of `new_rows` reduce."""
+        """Return a copy of the counts of trades passed on. Calls of `new_rows` reduce these counts."""
         return self._counts.copy()
 
     def record(self, rows: Rows, live: Sequence[Trades]) -> None:
-        """Count rows that were passed on. live: waiting live trades that history may also contain."""
+        """Count rows that were passed on. live: waiting live trades, which history may also contain."""
         if not len(rows):
             return
         self.newest_ns = max(self.newest_ns, int(rows["ts_event"].max()))
@@ -66,7 +66,7 @@ class DuplicateFilter:
         return rows if keep.all() else rows[keep]
 
     def gap_end_ns(self, live: Sequence[Trades]) -> int | None:
-        """Return the time (ns UTC) of the first live trade if history may not reach it; None if no gap is possible."""
+        """Return the time (ns UTC) of the first live trade if history may end before it; None if no gap is possible."""
         if not live:
             return None
         first = next(_identities(live[0].rows[:1]))

@@ -1,7 +1,8 @@
 """The Massive feed: pages of history over HTTP, then live trades from the socket.
 
 The subscription is confirmed before history is read, and history is read until it reaches the first live trade, so no
-trade is lost. Trades that both sources sent are passed on once, recognised as a multiset, independent of clocks.
+trade is lost. Trades that both sources sent are passed on once. They are recognised by counting equal trades, not by
+clocks.
 """
 
 import asyncio

@@ -126,9 +126,9 @@ class Socket:
         self._tasks.start("massive heartbeats", self._beat())
 
     async def subscribed(self, ticker: str, channel: StreamChannel) -> None:
-        """Wait until a subscription is confirmed, which lasts as long as the connection.
+        """Wait until a subscription is confirmed. It lasts as long as the connection.
 
-        Raises its refusal, old or new.
+        Raises the vendor's refusal, also if it came earlier.
         """
         if ticker in self._refused:
             raise self._refused[ticker]

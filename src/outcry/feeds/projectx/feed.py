@@ -52,8 +52,8 @@ BATCH_ROWS = 5_000
 class BackfillSeam:
     """Progress of joining historical bars and live trades without a gap.
 
-    Bars up to `edge_ns` have been sent. Trades are sent from `cut_ns` on; the seconds between follow as bars once they
-    are over. The subscription is complete from `whole_ns` on. `deferred` are the events waiting for those bars.
+    Bars up to `edge_ns` have been sent. Trades are sent from `cut_ns` on. The seconds between follow as bars once they
+    are over. From `whole_ns` on the subscription delivers every trade. `deferred`: the events that wait for those bars.
     """
 
     edge_ns: int
@@ -65,9 +65,9 @@ class BackfillSeam:
     traded_seconds: set[int] = field(default_factory=set[int])
 
     def defer(self, event: Trades) -> None:
-        """Store trades at or after the cut for later.
+        """Store trades at or after the cut, to send them after the bars.
 
-        Of earlier trades store only their seconds, which follow as bars.
+        Of earlier trades store only the seconds, which follow as bars.
         """
         rows = event.rows
         times = rows["ts_event"]

@@ -67,10 +67,11 @@ class ProjectXRest:
     async def _pages(
         self, contract_id: str, first_ns: int, end_ns: int, *, newest_first: bool = False
     ) -> list[Rows]:
-        """Fetch the bars of a time span page by page. A full page is incomplete, so the rest is requested too.
+        """Fetch the bars of a time span page by page.
 
-        That is the time before and after the page. The vendor seems to return the newest bars of a span. Once a
-        response confirms that, the time after a page is not requested again.
+        A full page is incomplete, so the rest of the span is requested too. The rest is the time before and after the
+        page. The vendor seems to return the newest bars of a span. Once a response confirms this (`newest_first`), the
+        time after a page is not requested again.
         """
         if first_ns >= end_ns:
             return []

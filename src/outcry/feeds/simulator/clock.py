@@ -26,8 +26,8 @@ _DAYS_PER_EXTENSION = 35
 class DemoClock:
     """Market time of the demo. Implements `Clock`; thread-safe.
 
-    All products of `roots` have full regular hours on the trade date it starts. `began_ns` is the real time (ns UTC) at
-    which an earlier run started, to continue it; None starts now.
+    On the trade date at which the clock starts, all products of `roots` have full regular hours. `began_ns`: the real
+    time (ns UTC) at which an earlier run started, to continue that run; None starts now.
     """
 
     def __init__(

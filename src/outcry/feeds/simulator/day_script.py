@@ -1,8 +1,8 @@
 """Scripts of regular hours: the open type, the day type and the news events of a day.
 
-A script is a sequence of knots `(phase, offset)` the price passes through. Phases 0 to 1 are the first hour, and phases
-1 to 2 the remaining session. Offsets are from the open, in units of the product's usual range. Rules §7 define the open
-and day types; the noise between the knots can still lead to another type.
+A script is a sequence of knots `(phase, offset)`, that is, points that the price passes through. Phases 0 to 1 are the
+first hour, and phases 1 to 2 the remaining session. Offsets are from the open, in units of the product's usual range.
+Rules §7 define the open and day types; the noise between the knots can still lead to another type.
 """
 
 from bisect import bisect
@@ -62,9 +62,9 @@ _FIRST_HOUR: dict[OpenType, Sequence[Knot]] = {
 class DayScript:
     """Planned course of the price over one day of the simulated market.
 
-    `early` is the direction of the first move, 1 or -1. `noise` is the standard deviation of the walk, in usual ranges.
-    `poor_high` and `poor_low` request a flat extreme that several brackets touch. `news` are phases. `busy` is the
-    number of trades relative to a usual day. `drift` scales the opening gap, in standard deviations.
+    `early`: direction of the first move, 1 or -1. `noise`: standard deviation of the price's random walk, in usual
+    ranges. `poor_high`, `poor_low`: whether several brackets touch a flat extreme. `news`: phases with news events.
+    `busy`: number of trades relative to a usual day. `drift` scales the opening gap, in standard deviations.
     """
 
     day_type: TargetDay

@@ -1,8 +1,8 @@
 """Parsers for dxLink events: trades of `TimeAndSale`, bars of `Candle`, and the flags of their delivery.
 
-Prices are parsed from decimal text to 10⁻⁹ units, never through a float; `NaN` makes no trade. A sale that is not a
-valid tick is not part of the auction. Valid ticks of spread legs and of extended hours are. (dxFeed documentation of
-`TimeAndSale` and `IndexedEvent`.)
+Prices are parsed from decimal text to 10⁻⁹ units, never through a float; `NaN` makes no trade. A sale (an event of time
+and sales) that is not a valid tick is not part of the auction. Valid ticks of spread legs and of extended hours are
+part of it. (dxFeed documentation of `TimeAndSale` and `IndexedEvent`.)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,10 @@ SNAPSHOT_SNIP = 0x10  # the snapshot is truncated
 
 @dataclass(slots=True)
 class Sale:
-    """One event of time and sales. `trade`: whether it counts as a trade; `kind`: `NEW`, `CORRECTION` or `CANCEL`."""
+    """One event of the vendor's time and sales, the list of trades.
+
+    `trade`: whether the event counts as a trade. `kind`: `NEW`, `CORRECTION` or `CANCEL`.
+    """
 
     flags: int
     id: int

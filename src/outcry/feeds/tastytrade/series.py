@@ -1,4 +1,4 @@
-"""The two event series of a contract: sales (time and sales, past and live) and candles.
+"""The two event series of a contract: sales (time and sales, that is, its list of trades, past and live) and candles.
 
 The server sends each series as a snapshot and then updates. A snapshot is complete when its last event has arrived and
 no change is pending. It is sent newest first, so a truncated one lacks its oldest events. A sale that changes after
@@ -43,8 +43,8 @@ _SNAPSHOT_OVER = SNAPSHOT_END | SNAPSHOT_SNIP
 class SaleSeries:
     """The series of a contract's sales (time and sales).
 
-    `begun` is set when its history starts to arrive, `whole` when it is complete, `short` if its oldest part is
-    missing. `sent` has the ids of the last sales sent by the previous stream.
+    `begun`: whether its history has started to arrive; `whole`: whether it is complete; `short`: whether its oldest
+    part is missing. `sent`: ids of the last sales that the previous stream has sent on.
     """
 
     def __init__(self, scale: Decimal, clock: Clock, sent: deque[int], since_ns: int) -> None:
@@ -191,7 +191,7 @@ class CandleSeries:
         return min(self._bars, default=None)
 
     def reached_by(self, sales: int) -> int:
-        """Return the start (ns UTC) of the longest recent span of whole minutes with at most `sales` sales.
+        """Return the start (ns UTC) of the longest span of whole minutes up to now with at most `sales` sales.
 
         Return 0 if all candles fit.
         """

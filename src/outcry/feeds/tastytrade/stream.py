@@ -1,10 +1,11 @@
 """Stream of one contract: its history, as detailed as the server has it, then live trades.
 
-The stream requests candles first. From their counts it derives how many sales to request with history. If the server
-has that history, the stream uses it as trades, back to where the candles show older ones.
+The stream requests candles (one-minute bars) first. From their counts it derives how far back it can request sales (the
+vendor's list of trades). If the server has these past sales, the stream sends them as trades; for earlier minutes it
+sends candles.
 
-Without history of sales, the stream sends one-minute bars of completed minutes. It reports the time since the last of
-them as a gap. The candles of those minutes fill the gap once they are over, even if some of their trades are known.
+If the server has no past sales, the stream sends one-minute bars of completed minutes. It reports the time since the
+last of these bars as a gap. Candles fill the gap once their minutes are over, even if some of the trades are known.
 """
 
 import asyncio
@@ -53,7 +54,7 @@ _REPEATED_NS = 3 * NANOS_PER_MINUTE
 
 @dataclass(slots=True)
 class HistorySupport:
-    """Whether the server was observed to have a history of sales (time and sales)."""
+    """Whether the server was observed to send past sales (time and sales), not only live ones."""
 
     seen: bool = False
 
@@ -106,7 +107,7 @@ class TastytradeStream:
     # -- history
 
     async def _gather(self) -> AsyncGenerator[Event]:
-        """Collect the candles, then the sales, until both are complete or the server shows no history of sales."""
+        """Collect the candles, then the sales, until both are complete or the server evidently has no past sales."""
         await self._channel.add([self._candle_series])
         async with aclosing(self._until(lambda _: self._candles.whole)) as waiting:
             async for event in waiting:
@@ -138,9 +139,9 @@ class TastytradeStream:
                 raise FeedLost("protocol", "dxLink did not finish sending history")
 
     def _decided(self, waited_s: float) -> bool:
-        """Return whether it is known if the server has a history of sales.
+        """Return whether it is known if the server has past sales.
 
-        That is so when the history is complete, or when none started to arrive in time.
+        That is known when the past sales are complete, or when none started to arrive in time.
         """
         doubt_s = self._timeouts.s(KNOWN_HISTORY_S if self._history_support.seen else UNKNOWN_HISTORY_S)
         return self._sales.whole or (not self._sales.begun and waited_s > doubt_s)
@@ -190,7 +191,7 @@ class TastytradeStream:
             yield Bars(rows, Quality.BARS_1M, backfill=True)
 
     def _fill_owed_minutes(self) -> Iterator[Event]:
-        """Yield the bars of the gap after history once their minutes are over, and report the gap as filled."""
+        """Yield the bars that fill the gap after history once their minutes are over, and report the gap as filled."""
         if self._owed_minutes is None or self._clock.now_ns() < self._owed_minutes[1] + _SETTLING_NS:
             return
         yield from self._bars_between(*self._owed_minutes)
@@ -227,7 +228,7 @@ class TastytradeStream:
         return Trades(rows)
 
     async def _take(self) -> bool:
-        """Process received events, waiting a fraction of a heartbeat; return whether there were any."""
+        """Process received events, waiting for them a fraction of a heartbeat; return whether there were any."""
         taken = await self._channel.take(self._timeouts.s(HEARTBEAT_S) / 4)
         try:
             for kind, event in taken:

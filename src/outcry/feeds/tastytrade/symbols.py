@@ -60,7 +60,8 @@ def read_future(answer: dict[str, Any], contract: Contract, product: Product) ->
 def _scale(tick: object, tick_e9: int) -> Decimal:
     """Return the factor from the vendor's price unit to ours, derived from the tick sizes of both.
 
-    It is 1 unless the two differ by a power of ten (cents against dollars): a finer tick is not another unit.
+    The factor is 1 unless the tick sizes differ by a power of ten (cents against dollars): a finer tick is not another
+    unit.
     """
     try:
         ratio = (Decimal(tick_e9) / parse_price_e9(str(tick))).normalize()

@@ -1,7 +1,7 @@
 """Cache of the aggressor side of recent ticks.
 
-Bid and ask of a tick are optional and may be missing when the vendor sends it again. A repeated tick must be identical
-to be recognised, so its first side is reused.
+Bid and ask of a tick, which determine its side, may be missing when the vendor sends the tick again. A repeated tick is
+recognised only if it is identical, so it gets the side that it had first.
 """
 
 from outcry.trades.records import Rows

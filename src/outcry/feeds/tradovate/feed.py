@@ -152,7 +152,7 @@ class TradovateFeed:
         return session
 
     async def _keep(self) -> None:
-        """Renew the access token if it is due."""
+        """Renew the access token if its renewal is due."""
         try:
             await self._tokens.token()
         except CredentialsRejected as problem:

@@ -40,7 +40,7 @@ class HeartbeatClock:
     def due_heartbeat(self, *, idle: bool) -> Heartbeat | None:
         """Return a heartbeat if one is due; heartbeat times never go back.
 
-        idle: the vendor sent only a heartbeat.
+        idle: whether the vendor's last message was only a heartbeat.
         """
         now_s = asyncio.get_running_loop().time()
         at_ns = max(self.at_ns, self._sent_ns)

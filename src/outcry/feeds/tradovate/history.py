@@ -33,7 +33,7 @@ class RequestPacer:
         self._free_s = float("-inf")
 
     async def turn(self) -> None:
-        """Wait until another request may be made."""
+        """Wait until the next page request may be made."""
         now_s = asyncio.get_running_loop().time()
         self._free_s = max(self._free_s, now_s - BURST * self._apart_s) + self._apart_s
         await asyncio.sleep(max(0.0, self._free_s - now_s))

@@ -1,7 +1,7 @@
 """Tradovate's REST requests: login, token renewal, and the vendor's id of a contract.
 
-A session is renewed instead of replaced, because a new one may end another session of the user. After a rate limit no
-request is sent before its time is over. Errors never contain credentials.
+A session is renewed instead of replaced, because a new session may end another one of the user. After a rate limit, no
+request is sent before the required pause is over. Errors never contain credentials.
 """
 
 import asyncio
@@ -105,7 +105,10 @@ class Login:
             raise FeedLost("rate_limited", "Tradovate limits logins for now")
 
     async def renew(self, last: Token | None) -> Token:
-        """Return a valid token: the last one renewed, or one of a new login. Raises the errors of a `sign_in`."""
+        """Return a valid token: the last one renewed, or that of a new login.
+
+        Raises the errors of `SharedSession`'s `sign_in`.
+        """
         self.check_pause()
         if last is not None:
             try:

@@ -37,7 +37,10 @@ _SEAM_NS = 10 * NANOS_PER_SECOND
 
 
 class TradovateStream:
-    """Stream of one contract. `turn` is awaited before each request; it raises `FeedLost` during a pause."""
+    """Stream of one contract.
+
+    `turn`: awaited before each request, to space requests; raises `FeedLost` during a pause.
+    """
 
     def __init__(
         self,

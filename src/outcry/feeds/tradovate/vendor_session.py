@@ -51,7 +51,7 @@ class _PendingRequest:
 class TradovateSession:
     """Signed-in WebSocket of one token. Implements `VendorSession`.
 
-    token: the token with which it was created. keep: renews the login; raises `FeedRefused` if it cannot.
+    token: the token with which the session was created. keep: renews the login; raises `FeedRefused` if it cannot.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class TradovateSession:
                 await self._socket.close()
 
     def _lose(self, problem: FeedLost) -> None:
-        """End the session; everything that waits fails with the reason."""
+        """End the session because of an error, and raise the error in everything that waits for the session."""
         if self._lost is not None:
             return
         self._lost = problem
