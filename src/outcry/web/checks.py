@@ -23,7 +23,7 @@ ConnectionId = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A connection check and its result. It runs while `ended_ns` is None.
+    """A connection check and its result. The check runs while `ended_ns` is None.
 
     The result is None if the check did not finish.
     """

@@ -105,8 +105,9 @@ def started_by(request: Request) -> Literal["us", "another site", "unknown"]:
 
 
 def refuse_foreign(request: Request, media_type: str) -> None:
-    """Reject requests from other origins, of another content type, or too long. The origin `null` is accepted, because
-    browsers send it for our pages' referrer policy. Raises `FormRefused`.
+    """Raise `FormRefused` for a request from another origin, of another content type, or too long.
+
+    The origin `null` is accepted, because browsers send it for our pages' referrer policy.
     """
     if started_by(request) == "another site":
         raise FormRefused

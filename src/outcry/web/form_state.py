@@ -64,10 +64,7 @@ def done_code(request: PageRequest) -> str:
 
 
 def prove_first(context: PageContext, request: PageRequest, path: str, typed: Mapping[str, str]) -> Response:
-    """Redirect to the confirmation or sign-in page, and keep what was typed into the form at `path`.
-
-    Secrets are not kept.
-    """
+    """Redirect to the confirmation or sign-in page, and keep what was typed into the form at `path`, except secrets."""
     response = context.to(request, with_next("/confirm" if request.user else "/sign-in", path))
     lasting_ns = _TYPED_S * NANOS_PER_SECOND
     sealed = _tickets(context).give(_typed_purpose(request, path), lasting_ns, **typed)

@@ -20,8 +20,9 @@ from outcry.wire.chart import Notation
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Formats dates and times in a language. zone: IANA name of the exchange's time zone; `mine`: the reader's. `year`
-    is omitted from dates.
+    """Formats dates and times in a language.
+
+    `zone`: IANA name of the exchange's time zone; `mine`: the reader's. `year`: the current year, which dates omit.
     """
 
     words: Words

@@ -1,9 +1,10 @@
 """Joins scripts and styles, so that a page loads few files without a build step.
 
 A script `chart.js` and the modules of the folder `chart/` that it needs are served as one file. Other scripts import
-`chart.js` only. Modules become functions that return their exports. A line of an import or export is replaced by one
-line, and everything else stays as it is. Joining is no JavaScript parser: it accepts the forms of imports and exports
-that our modules use, each at the start of a line, and refuses others. Styles are joined where they import others.
+`chart.js` only. Modules become functions that return their exports. Each line of an import or export is replaced by one
+line, and everything else stays as it is. The joiner is not a JavaScript parser: it accepts the forms of imports and
+exports that our modules use, each at the start of a line, and raises `CannotJoin` for others. Styles are joined where
+they import others.
 """
 
 import re
@@ -44,7 +45,10 @@ def joined_styles(styles: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Joining:
-    """One joined script. Its modules, and the scripts that it imports, are properties of the object `$`."""
+    """One script while it is joined.
+
+    Its modules, and the scripts that it imports, become properties of the object `$`.
+    """
 
     def __init__(self, name: str, scripts: Mapping[str, str]) -> None:
         self._name, self._scripts = name, scripts

@@ -78,9 +78,10 @@ class PageMissing(Exception):
 
 @dataclass(slots=True)
 class PageRequest:
-    """One page request. `user` and `session` are None for a visitor. `scope` is the data the user may see, None if
-    visitors see nothing. `lapsed` is the browser's expired session, used only to recognise its forms. `fresh` is a
-    visit cookie to set.
+    """One page request.
+
+    `user`, `session`: None for a visitor. `scope`: the data the user may see, None if visitors see nothing. `lapsed`:
+    the browser's expired session, used only to recognise its forms. `fresh`: a visit cookie to set.
     """
 
     http: Request
@@ -285,7 +286,7 @@ class PageContext:
     def sender(self, request: PageRequest) -> None:
         """Return the user who sent a form, even if the session has expired since the form was opened.
 
-        So what was typed can be kept. Raises `NotSignedIn`.
+        The page can then keep what was typed. Raises `NotSignedIn`.
         """
         if request.session is None and request.lapsed is None:
             raise NotSignedIn
@@ -319,7 +320,7 @@ def _is_exposed(request: PageRequest) -> bool:
 
 
 def _crossed(one: bytes, other: bytes) -> bytes:
-    """Return the bitwise exclusive or of two texts of equal length."""
+    """Return the bitwise exclusive or (XOR) of two byte strings of equal length."""
     return bytes(left ^ right for left, right in zip(one, other, strict=True))
 
 

@@ -32,12 +32,12 @@ async def not_counted(_user_id: int) -> Usage | None:
 
 @dataclass(frozen=True, slots=True)
 class PageServices:
-    """The services the pages use. `clock` is the machine's clock and `market_clock` that of the shown market. `visitor`
-    is the data visitors may see, None for nothing.
+    """The services the pages use.
 
-    `public_url` is the service's public URL; empty if it is reachable only on this machine and its listening addresses.
-    `openapi` creates the API document. `consent` asks an email address for permission before alerts are sent to it.
-    `sink` is the demo's webhook receiver. `usage` returns a user's feed quota.
+    `clock`: the machine's clock; `market_clock`: the clock of the shown market. `visitor`: returns the data visitors
+    may see, None for nothing. `public_url`: the service's public URL; empty if it is reachable only on this machine and
+    its listening addresses. `openapi`: creates the API document. `consent`: asks the reader of an email address for
+    consent before alerts are sent there. `sink`: the demo's webhook receiver. `usage`: returns a user's feed quota.
     """
 
     query: Query

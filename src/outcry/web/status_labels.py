@@ -91,8 +91,8 @@ NAMES: dict[Kind, str] = {
 class StatusLabel:
     """The status of a symbol as a page shows it.
 
-    `code` is the answer's code. `since` is the time of the newest event, shown as an age. `note` is shown instead: the
-    date of a completed session, or when a session opens. Both may be empty.
+    `code` is the answer's code. `since`: time of the newest event, shown as an age. `note`: shown instead of the age:
+    the date of a completed session, or when a session opens. Both may be empty.
     """
 
     code: str

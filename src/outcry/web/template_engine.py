@@ -38,7 +38,7 @@ class Templates:
         return self._environment(words).get_template(name).render(values)
 
     def _part(self, words: Words, name: str, /, **values: Any) -> Markup:
-        """Return a rendered part of a page: a new one, or that of equal values.
+        """Return a rendered part of a page: rendered anew, or the cached text of equal values.
 
         values: plain data (see msgspec), and no secrets, because they stay in memory. A part depends on its language
         and values only, so it never becomes outdated, and users with equal values may share it.

@@ -64,10 +64,10 @@ class Sector:
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """Entries of a submitted form.
+    """Entries of a submitted connection form.
 
-    `given`: the broker's fields, secrets included. `kept`: entries that may be shown again, without secrets. Spaces
-    separate the roots in it.
+    `given`: the broker's fields, secrets included. `kept`: entries that may be shown again, without secrets; in its
+    entry of symbols, spaces separate the roots.
     """
 
     given: Mapping[str, str]

@@ -1,7 +1,7 @@
 """Broker connections: `/account/brokers`. List, connect, disconnect; and keys that send trades.
 
-Secret entries are never shown again, not even when the form is refused. Connecting, and creating a key that sends, need
-a recent confirmation. This page has no code for single brokers.
+Secret entries are never shown again, not even when the form is shown again with errors. Connecting a broker, and
+creating a key that sends trades, need a recent confirmation of identity. No code of this page is specific to a broker.
 """
 
 from collections.abc import Mapping, Sequence

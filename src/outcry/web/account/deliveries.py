@@ -77,10 +77,10 @@ def _sends(webhook: SubscriptionRow) -> bool:
 
 
 def _tries(shown: Sequence[AttemptRow], closed_ns: int, now_ns: int, *, whole: bool) -> Mapping[int, int]:
-    """Return the time of each message's next delivery attempt (ns UTC) by the id of its newest attempt.
+    """Return the time of each message's next delivery attempt (ns UTC), by the id of the message's newest attempt.
 
-    A due time in the past is left out, because a newer attempt may exist. It is included while the queue is closed, if
-    `whole` is true: the rows then contain the newest attempts.
+    `closed_ns`: end of the queue's pause. A time in the past is left out, because a newer attempt may exist. While the
+    queue is paused it is included, if `whole` is true: `shown` then contains the newest attempts.
     """
     newest = {row.message_id: row for row in reversed(shown)}
     due = [row for row in newest.values() if row.outcome == "pending" and row.next_ns is not None]

@@ -78,7 +78,7 @@ def _state(failing_since_ns: int | None, now_ns: int) -> HealthState:
 
 
 def worries(context: PageContext, user_id: int) -> tuple[int, int]:
-    """Return the number of a user's webhooks, and how many of them are failing, disabled or unconfirmed."""
+    """Return how many webhooks a user has, and how many of them are failing, disabled or unconfirmed."""
     subscriptions = context.services.subscriptions
     rows = subscriptions.of(user_id)
     return len(rows), sum(_worries(subscriptions, row) for row in rows)

@@ -161,7 +161,7 @@ def _wished(form: Form) -> _Wish:
 async def _made_key(
     context: PageContext, request: PageRequest, user: UserRow, wish: _Wish, role: Role, faults: Faults
 ) -> str:
-    """Create an API key; if it is refused, add a fault and return an empty text."""
+    """Create an API key and return it. If it is refused, add a fault to the form and return an empty text."""
     now_ns, lasts_ns = context.now_ns(), LIFETIMES_NS[wish.lifetime]
     expires_ns = now_ns + lasts_ns if lasts_ns is not None else None
 

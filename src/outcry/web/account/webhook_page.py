@@ -61,7 +61,7 @@ async def asked(context: PageContext, work: Callable[P, T], *args: P.args, **kwa
 class TooOften(Exception):
     """The user exceeded a limit on requests to other hosts.
 
-    `wait_s`: seconds until the next one is allowed; 0 if the user has to wait for a running one.
+    `wait_s`: seconds until the next request is allowed; 0 if the user has to wait for a running one.
     """
 
     def __init__(self, wait_s: int) -> None:
@@ -75,8 +75,8 @@ async def asked_of_others(
 ) -> T:  # fmt: skip
     """Run work that waits for other hosts in the background, and return its result.
 
-    `counted`: kind of the work and its limit per user and minute; None if it has no such limit. Raises `TooOften`, and
-    `PageMissing` if the webhook no longer exists.
+    `counted`: kind of the work and its limit per user and minute; None if there is no such limit. Raises `TooOften`,
+    and `PageMissing` if the webhook no longer exists.
     """
     if counted is not None:
         kind, most = counted
@@ -145,7 +145,7 @@ def page(
 
 
 def _shut(context: PageContext, request: PageRequest) -> dict[str, str]:
-    """Return the kinds of target that this service cannot deliver to, with the reason."""
+    """Return the kinds of target to which this service cannot deliver, each with the reason."""
     return {} if context.services.consent.able else {Target.EMAIL.value: request.words("email not set up")}
 
 

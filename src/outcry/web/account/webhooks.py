@@ -142,9 +142,9 @@ async def make_webhook(context: PageContext, request: PageRequest) -> Response:
 async def _judged(
     context: PageContext, user: UserRow, wish: Wish, save: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Save a webhook in the background, which checks a new URL or email address.
+    """Save a webhook in the background, because checking a new URL or email address takes time.
 
-    The check takes time, because it resolves the host.
+    The check resolves the host.
     """
     if not wish.address:
         return await asked(context, save, *args, **kwargs)

@@ -23,12 +23,11 @@ LATE_NS = 5 * NANOS_PER_SECOND
 
 @dataclass(frozen=True, slots=True)
 class AlertLine:
-    """One alert. `at` is the exchange time, `mine` the reader's time with its date, and `here` the reader's time with
-    its date only if it differs from the trade date.
+    """One alert as a row. `at`: the exchange time. `mine`: the reader's time with its date.
 
-    `level` is the price of the alert's level, None if unknown. `then` and `now` are price minus level; `now` is None
-    without a live price. `late` is the delay between event and record, empty if not late. `delayed` marks symbols that
-    are currently not live.
+    `here`: the reader's time, with its date only if it differs from the trade date. `level`: price of the alert's
+    level, None if unknown. `then`, `now`: price minus level at the alert and now; `now` is None without a live price.
+    `late`: delay between event and record, empty if not late. `delayed`: whether the symbol is currently not live.
     """
 
     entry: AlertEntry
@@ -80,9 +79,9 @@ def _late(alert: AlertEntry, at_ns: int) -> str:
 
 
 def _listed(alert: AlertEntry, answer: LevelsAnswer) -> float | None:
-    """Return the price of an alert's level from the current answer, if the level is still listed.
+    """Return the price of an alert's level from the current answer, if the level is still listed there.
 
-    For alerts of an older version, which stored only the level's date.
+    For alerts recorded by an older version, which stored only the level's date.
     """
     lists = {"naked-poc": answer.naked_pocs, "poor-high": answer.poor_highs, "poor-low": answer.poor_lows}
     dated = lists.get(alert.type, [])

@@ -150,7 +150,7 @@ def filters_of(request: PageRequest) -> tuple[Filters, dict[str, str]]:
 def by_day(lines: Sequence[AlertLine]) -> list[tuple[str, list[AlertLine]]]:
     """Group alert rows by trade date, newest exchange time first.
 
-    Feeds that catch up together are recorded one after the other.
+    They are sorted, because feeds that catch up at the same time are recorded one after the other.
     """
     days: dict[str, list[AlertLine]] = {}
     for line in sorted(lines, key=lambda line: (line.entry.at, line.entry.seq), reverse=True):

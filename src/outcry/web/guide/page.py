@@ -22,8 +22,9 @@ from outcry.wire.answers import SymbolState
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source of trades, described in `guide/sources/<id>.html`. `way`: connected by this service, by the agent on the
-    user's machine, or by the user.
+    """A source of trades, described in `guide/sources/<id>.html`.
+
+    `way`: how it is connected: by this service, by the agent on the user's machine, or by the user.
     """
 
     id: str

@@ -169,7 +169,7 @@ def _values(request: PageRequest, view: View, rows: Sequence[Row]) -> dict[str, 
 
 
 def _held(rows: Sequence[Row]) -> dict[str, str]:
-    """Return the sectors that have at least one row."""
+    """Return the sectors that have at least one row, with their names."""
     held = {row.symbol.sector for row in rows}
     return {name: text for name, text in SECTORS.items() if name in held}
 

@@ -40,8 +40,8 @@ _DEAD = {"stale", "error", "none"}
 class Cell:
     """One level in a product's row.
 
-    `price` is None without a level. `share` is its distance in average daily ranges, None without a range. `date` is
-    the session of a naked POC.
+    `price`: of the level, None if there is none. `share`: distance of the level in average daily ranges, None if the
+    range is unknown. `date`: the trade date of a naked POC's session.
     """
 
     price: float | None
@@ -58,9 +58,9 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One mark of a row's map of levels.
+    """One mark on a row's map of levels, the small chart of all levels by distance.
 
-    `at` is its position in average daily ranges from the row's reference; `width` is set for bands.
+    `at`: its position in average daily ranges from the row's reference price; `width` is set for bands.
     """
 
     kind: str
@@ -72,9 +72,9 @@ class Mark:
 class Row:
     """One product. Distances are measured from `reference`, None without a price; `last` is the last price.
 
-    `naked` holds price and date of all naked POCs, from which the script picks the nearest above and below. `touched`
-    holds the dates whose POC traded in the open session. `day` is the completed session shown if the row is not live,
-    and `month` the delivery month.
+    `naked`: price and date of all naked POCs, from which the script picks the nearest above and below. `touched`: the
+    dates whose POC traded in the open session. `day`: the completed session shown if the row is not live. `month`: the
+    delivery month.
     """
 
     symbol: SymbolState

@@ -66,7 +66,7 @@ def _json(context: PageContext, request: PageRequest, value: msgspec.Struct, sta
 
 
 def _spoken(handler: Handler) -> Handler:
-    """Wrap a handler so that every refusal becomes a `Complaint` for the script."""
+    """Wrap a handler so that every refusal becomes a `Complaint`, which the script shows."""
 
     @wraps(handler)
     async def answer(context: PageContext, request: PageRequest) -> Response:

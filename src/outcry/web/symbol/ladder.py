@@ -163,7 +163,7 @@ def _has(levels: Sequence[DatedLevel], made_on: str) -> bool:
 
 
 def _earlier(levels: Sequence[DatedLevel], outlook: Outlook) -> Iterator[DatedLevel]:
-    """Return levels without those of the session whose high, low and POC are already rungs of their own."""
+    """Return levels without those of the session whose high, low and POC are rungs already."""
     prior = outlook.prior
     shown = (prior.date if prior else "") if outlook.live else outlook.session.date
     return (level for level in levels if level.date != shown)

@@ -146,7 +146,7 @@ class Gatherer:
     def _of_one_feed(
         self, scope: Scope, symbol: str, now_ns: int
     ) -> tuple[ContextAnswer, LevelsAnswer, Sequence[ScenarioState] | None]:
-        """Read levels, context and scenarios; repeat that if the feed changed between the reads."""
+        """Read levels, context and scenarios from one feed; read again if the feed changed between the reads."""
         for _ in range(_MOST_ASKED):
             context = self.query.context(scope, symbol, now_ns).answer
             levels = self.query.levels(scope, symbol, now_ns).answer

@@ -80,8 +80,8 @@ class Gathered:
 class Source:
     """Where a page's data comes from: a `live` feed, or the source of a completed session.
 
-    `at` is the time of its newest event, `day` and `time` the same in words, with the day only if it differs from the
-    open session's. `age` is empty if no new data is expected.
+    `at`: time of its newest event, for programs. `day`, `time`: date and time of that event as text for the reader;
+    `day` is empty if it is the open session's. `age`: time since that event as text, empty if no new data is expected.
     """
 
     name: str
@@ -158,8 +158,9 @@ def _rail(
 
 
 def _doubt(outlook: Outlook, words: Words) -> str:
-    """Return the note about the last 30-minute close; empty if both sides of the IB are broken, which alone decides the
-    bias.
+    """Return the note about the last 30-minute close.
+
+    Empty if both sides of the IB are broken, because that alone decides the bias.
     """
     session, votes = outlook.session, outlook.context.bias_votes
     both = session.ib_complete and session.high > session.ib_high and session.low < session.ib_low
@@ -237,9 +238,7 @@ def _source(outlook: Outlook, formatter: Formatter, now_ns: int) -> Source:
 
 
 def session_clock(outlook: Outlook, formatter: Formatter) -> dict[str, str | bool]:
-    """Return the session countdown, the next opening if there is none, and whether regular hours are open by the
-    calendar.
-    """
+    """Return the session countdown, the next opening if no session is open, and whether regular hours are open."""
     hours, now_ns = outlook.hours, outlook.at_ns
     until_ns = hours.bracket_ends_ns if outlook.live and outlook.regular else hours.regular_ns
     opens = ""

@@ -17,8 +17,8 @@ from outcry.wire.chart import ChartSession
 class SessionRow:
     """One session in the table.
 
-    `levels` is None before its regular hours or if it is `missing`. `overnight` is the overnight high and low.
-    `href` is the link to the session's profile.
+    `levels`: None before the session's regular hours, or if it is `missing`. `overnight`: high and low of the overnight
+    session. `href`: link to the session's profile.
     """
 
     date: str
