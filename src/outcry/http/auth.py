@@ -1,8 +1,8 @@
 """Authentication: turn the API key of a request, or the cookie of a page's request, into a caller.
 
 A key must be sent in exactly one `x-api-key` header. A key in the URL is refused even if the header is valid. A caller
-without a valid key is anonymous and counted by IP address. A cookie is never accepted for `/api`, nor a key for
-`/page`.
+without a valid key is anonymous, and the rate limit counts its requests by IP address. A cookie is never accepted for
+`/api`, nor a key for `/page`.
 """
 
 import ipaddress
@@ -39,9 +39,9 @@ LOCAL_COOKIE = "outcry-local"
 class Caller:
     """The sender of a request, authenticated or anonymous.
 
-    `subject`: what the limiter counts. `name`: may be logged. `scope`: what the caller may see; None if anonymous.
-    `generation`: the state of keys and grants that this was derived from. Authenticate again once it has changed.
-    `role`: of the key.
+    `subject`: the name under which the limiter counts its requests. `name`: may be logged. `scope`: what the caller may
+    see; None if anonymous. `generation`: number of the state of keys and grants from which this was derived;
+    authenticate again once it has changed. `role`: of the key.
     """
 
     subject: str
@@ -166,7 +166,7 @@ class Authenticator:
 
 
 def _caller(row: KeyRow, scope: Scope, generation: int) -> Caller:
-    """Return the caller with a key that sees a scope."""
+    """Return the caller with a key whose scope (what it may see) is given."""
     limit = REQUESTS_ALLOWED[row.tier]
     return Caller(f"key:{row.id}", row.prefix, row.tier, limit, scope, generation, row.role)
 

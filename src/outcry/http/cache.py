@@ -1,8 +1,8 @@
 """Cache of encoded answers. Concurrent requests for the same answer compute it once.
 
-An entry is valid for one scope (what a caller may see), at one revision of the database, and until `fresh_until_ns`.
-The answer of a live session is cached once for all callers; the entries of their scopes refer to it. That there is no
-answer is cached for a second, other errors are not.
+An entry is valid for one scope (what a caller may see), at one revision of the database (its counter of changes), and
+until `fresh_until_ns`. The answer of a live session is cached once for all callers; the entries of their scopes refer
+to it. The error that there is no answer is cached for a second; other errors are not cached.
 
 Answers are cached here only. Decision record 0058 lists all caches on a request's way and when each ends.
 """
@@ -111,7 +111,7 @@ class CacheEntry:
         return self.revision == revision and (self.fresh_until_ns is None or now_ns < self.fresh_until_ns)
 
     def current(self) -> Encoded | Problem | None:
-        """Return the answer; None if the live session has changed and it must be rendered first."""
+        """Return the answer or the error in its place; None if the live session has changed: render it again."""
         content = self.content
         return content.current() if isinstance(content, EncodedLiveAnswer) else content
 
@@ -165,7 +165,7 @@ class AnswerCache:
     ) -> Encoded | Problem:
         """Compute an answer in a thread, or wait for the computation in progress.
 
-        If the revision changes meanwhile, the entry is outdated at once.
+        If the database's revision changes meanwhile, the new entry is outdated at once.
         """
         flight = self._computing.get((key, revision))
         if flight is None:

@@ -80,9 +80,9 @@ class Connections:
             del self._open[client]
 
     def may_linger(self) -> bool:
-        """Return whether a refused connection may stay open until its client has read the reason, and count it.
+        """Return whether a refused connection may stay open until its client has read the reason; if so, count it.
 
-        Return False if enough of them are open.
+        Return False if enough refused connections are open.
         """
         if self._lingering >= _MOST_LINGERING:
             return False

@@ -50,7 +50,7 @@ VARY_PAGE = (b"vary", b"cookie, accept, accept-language")
 class Reply:
     """A response, with the route and caller for metrics and logs, and the state of the caller's limit.
 
-    `headers`: of this representation only. `head`: the same encoded, if already available.
+    `headers`: those that only this response has. `head`: the same headers encoded, if already available.
     """
 
     status: int
@@ -63,7 +63,7 @@ class Reply:
 
 
 class Answered(NamedTuple):
-    """A reply from memory, and the cached answer in it; None if the request was over the limit."""
+    """A reply from memory, and the cached answer in it. The answer is None if the request was over the limit."""
 
     reply: Reply
     entry: CacheEntry | None
@@ -137,7 +137,7 @@ class Edge:
             self.access_log.add(self.clock.now_ns(), stem, log_name(name), request_id, took_ns)
 
     def around(self, app: AsgiApp) -> AsgiApp:
-        """Wrap an application whose requests are not counted, so that its responses carry the common headers."""
+        """Wrap an application whose requests no limit counts, so that its responses carry the common headers."""
 
         async def wrapped(scope: dict[str, Any], receive: Receive, send: Send) -> None:
             started_ns = monotonic_ns()

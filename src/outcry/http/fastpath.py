@@ -2,11 +2,12 @@
 
 A client sends the same header lines with each request, and many clients ask the same questions. After the application
 has answered a request, two things are cached separately: its header lines with their caller, and its request line with
-the answer. A later request is answered if both are cached, even if they never came together. `If-None-Match` is cut out
-of the header lines first.
+the answer. A later request is answered if its header lines and its request line are both cached, even if they never
+came together. The line `If-None-Match` is removed from the header lines first.
 
-This accepts nothing that the parser refuses: the parser has accepted both parts, and neither part changes how the other
-is parsed. Whether key, answer and rate limit are still valid is checked each time. Live answers are always current.
+The fast path accepts nothing that the parser refuses: the parser has accepted both parts, and neither part changes how
+the other is parsed. Whether key, answer and rate limit are still valid is checked each time. Live answers are always
+current.
 
 The response is byte for byte the application's (a test compares them over sockets). The fast path can be disabled.
 """
@@ -55,7 +56,7 @@ class Audience:
 class Sender:
     """The meaning of a request's header lines: the caller, and the form of error messages.
 
-    `stamp`: of the freshness under which the caller was found to be valid.
+    `stamp`: the freshness stamp (`Freshness`) at which the caller was last found to be valid.
     """
 
     __slots__ = ("audience", "generation", "language", "media", "name", "stamp", "subject")
@@ -70,7 +71,7 @@ class Sender:
 
 
 class Outcome:
-    """Metrics and log of the responses with one status to a question."""
+    """Metrics and log text of all responses with one status to one question."""
 
     __slots__ = ("stem", "tally")
 
@@ -81,7 +82,7 @@ class Outcome:
 class Question:
     """The meaning of a request line for an audience: the answer, or None if only its route is known.
 
-    `stamp`: of the freshness under which the answer was found to be valid.
+    `stamp`: the freshness stamp (`Freshness`) at which the answer was last found to be valid.
     """
 
     __slots__ = ("content", "outcomes", "path", "query", "rendered", "revision", "route", "stamp", "until_ns")
@@ -100,7 +101,8 @@ class Question:
 class FastPathCache:
     """Callers by header lines, and answers by request line and audience.
 
-    Only requests with a valid key are cached, so others cannot fill the memory. `most_bytes`: memory for each of both.
+    Only requests with a valid key are cached, so other clients cannot fill the memory. `most_bytes`: memory for each of
+    the two caches.
     """
 
     def __init__(self, edge: Edge, most_bytes: int = MOST_BYTES) -> None:
@@ -189,7 +191,7 @@ class FastPathCache:
         return response
 
     def _check_sender(self, block: bytes, sender: Sender, stamp: object) -> bool:
-        """Return whether the caller is still valid; forget the header lines otherwise."""
+        """Return whether the caller is still valid; if not, drop its header lines from the cache."""
         if sender.generation != self._authenticator.generation:
             self._senders.drop(block)
             return False
@@ -209,7 +211,7 @@ class FastPathCache:
         return beginning
 
     def _outcome(self, question: Question, status: int, tier: ApiTier) -> Outcome:
-        """Return where responses with a status are counted and how they are logged."""
+        """Return the counter and the log text for responses with a status to a question."""
         stem = self._log.stem("GET", question.path, question.query, question.route, status, tier)
         tally = self._edge.metrics.tally(question.route, status, tier)
         outcome = question.outcomes[status] = Outcome(tally, stem)
@@ -220,7 +222,7 @@ class FastPathCache:
     def _explain(
         self, sender: Sender, question: Question, problem: Problem | None, request_id: bytes
     ) -> tuple[int, bytes, bytes]:
-        """Return status, encoded headers and body of a question's error."""
+        """Return status, encoded headers and body of the error response to a question."""
         assert problem is not None, "a request without an answer only gets here if it is over the limit"
         form = sender.language, sender.media
         rendered = question.rendered.get(form)
@@ -241,7 +243,7 @@ class FastPathCache:
     def _render_over_limit(
         self, limit: int, tier: ApiTier, seconds: int, language: str, media: str
     ) -> RenderedProblem:
-        """Render the error of an exceeded limit, without the member that differs by the millisecond."""
+        """Render the error of an exceeded limit, without the member of the body that changes every millisecond."""
         problem = replace(rate_limited(seconds * 1000, limit, tier), details={})
         return render(problem, self._edge.catalogue, language, media)
 
@@ -279,5 +281,5 @@ class FastPathCache:
 
 
 def _is_one_head(data: bytes) -> bool:
-    """Return whether a packet is one short head and nothing else."""
+    """Return whether a packet consists of exactly one short request head."""
     return len(data) <= LONGEST_REQUEST and data.find(_HEAD_END) == len(data) - len(_HEAD_END)

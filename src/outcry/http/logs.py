@@ -81,7 +81,7 @@ class AccessLog:
         self.enabled = stream is not None
 
     def stem(self, method: str, path: str, query: bytes, route: str, status: int, tier: str) -> bytes:
-        """Return the part of a log line that describes a request. Cached, because clients repeat requests."""
+        """Return the part of a log line that describes a request. It is cached, because clients repeat requests."""
         place = (method, path, query, route, status, tier)
         known = self._stems.get(place)
         if known is None:

@@ -3,8 +3,8 @@
 - The fast path (`fastpath`) answers a received packet before it is parsed.
 - A parsed request is answered at once, without the application's task, if memory has the answer.
 
-Both are only used between messages: not while a request is parsed, answered or pipelined, nor while the client reads
-slowly. The application writes a whole response in one piece.
+Both ways are used only between messages: not while a request is parsed, answered or pipelined, nor while the client
+reads slowly. The application writes a whole response in one piece.
 """
 
 import asyncio
@@ -35,7 +35,8 @@ AnswerAtOnce = Callable[[Request], Answered | None]
 class EdgeProtocol(StrictProtocol):
     """The protocol of one client connection.
 
-    `at_once`: answers a request from memory, or returns None. None disables it or the fast path.
+    `at_once`: answers a request from memory, or returns None. `fast_path`: the cache of the fast path. None disables
+    either.
     """
 
     at_once: AnswerAtOnce | None

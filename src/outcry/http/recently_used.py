@@ -1,8 +1,8 @@
 """A cache bounded by memory that drops what was least recently used.
 
-Entries are in two generations. A use moves an entry to the young one. When the young generation has half of the memory,
-it becomes the old one, and the previous old one is dropped. A hit in the young generation therefore costs one lookup
-and writes nothing, unlike a list in order of use.
+Entries are in two generations. A use moves an entry to the young generation. When the young generation uses half of the
+memory, it becomes the old generation, and the previous old generation is dropped. A hit in the young generation
+therefore costs one lookup and writes nothing, unlike a list in order of use.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,10 @@ V = TypeVar("V")
 
 
 class RecentlyUsed(Generic[K, V]):
-    """A cache of entries by key. `weigh` returns the approximate memory of an entry; all have at most `most_bytes`."""
+    """A cache of entries by key.
+
+    `weigh` returns the approximate size of an entry; all together have at most `most_bytes`.
+    """
 
     __slots__ = ("_half_bytes", "_old", "_weigh", "_young", "_young_bytes")
 

@@ -44,8 +44,9 @@ class RequestIds:
 class Request:
     """A parsed HTTP request.
 
-    `key_values`: all values of `x-api-key`. `plain`: no header changes how the connection is handled.
-    `names_itself`: it has a request id. `place`: the path as the endpoints define it, wherever they are mounted.
+    `key_values`: all values of `x-api-key`. `plain`: no header changes how the connection is handled. `names_itself`:
+    whether the client sent a request id. `place`: the path as the endpoints define it, without the prefix under which
+    they are mounted.
     """
 
     __slots__ = (

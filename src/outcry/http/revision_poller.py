@@ -22,7 +22,7 @@ STALE_NS = 1_000_000_000
 class Freshness:
     """A stamp that is replaced after each change of keys, grants, browser sessions, stored data or live feeds.
 
-    What was valid under a stamp is valid while the stamp is current. Any thread may replace it.
+    Whatever was found valid at a stamp stays valid while that stamp is the current one. Any thread may replace it.
     """
 
     __slots__ = ("stamp",)
@@ -73,7 +73,7 @@ class RevisionPoller:
     def revision(self) -> int:
         """The revision that answers depend on. It changes with the database and when a feed starts, stops or ends.
 
-        Both parts only increase, so their sum never repeats.
+        The number is the sum of both counters, which only increase, so it never repeats.
         """
         return self.store_revision + self._registry.generation
 
@@ -93,7 +93,10 @@ class RevisionPoller:
         return float("inf") if self.seen_ns is None else (monotonic_ns() - self.seen_ns) / 1e9
 
     async def ensure(self, timeout_s: float) -> bool:
-        """Poll now if the last poll is outdated, for example after a suspension. Return whether it is fresh."""
+        """Poll now if the last poll is outdated, for example after the machine was suspended.
+
+        Return whether it is fresh now.
+        """
         if not self.fresh:
             await asyncio.wait([self._start_poll()], timeout=timeout_s)
         return self.fresh

@@ -124,8 +124,8 @@ class StrictProtocol(HttpToolsProtocol):
     def _feed(self, data: bytes) -> bytes:
         """Pass the bytes of one head or one body to the parser, and return the remaining bytes.
 
-        Heads are therefore measured exactly, however requests are split into packets. After a chunked body, whose end
-        only the parser knows, the next head starts with the next packet.
+        Heads are therefore measured exactly, however requests are split into packets. Only the parser knows where a
+        chunked body ends, so after one the next head starts with the next packet.
         """
         if not self._in_message:
             data = data.lstrip(b"\r\n")  # empty lines before a request (RFC 9112 §2.2)
@@ -207,7 +207,7 @@ class StrictProtocol(HttpToolsProtocol):
     def _look_at_head(self) -> None:
         """Check the request's `Host` header (RFC 9112 §3.2) and store the body's length. Raises `_Refused`.
 
-        Also refuses a chunked body with `Upgrade`, whose end only the parser could find.
+        Also raises for a chunked body with `Upgrade`, whose end only the parser could find.
         """
         hosts, self._body_left = list[bytes](), 0
         for name, value in self.headers:
@@ -231,7 +231,7 @@ class StrictProtocol(HttpToolsProtocol):
     def _upgrades(self) -> bool:
         """Whether the request asks for a protocol upgrade.
 
-        The server ignores that (RFC 9110 §7.8), so the body is a normal body.
+        The server ignores that (RFC 9110 §7.8), so the body is read as usual.
         """
         return cast("HttpRequestParser", self.parser).should_upgrade()
 
@@ -260,9 +260,9 @@ class StrictProtocol(HttpToolsProtocol):
             self._arm_keep_alive(self.timeout_keep_alive)
 
     def _unset_keepalive_if_required(self) -> None:
-        """Leave the idle timer running.
+        """Do nothing, so that the idle timer keeps running.
 
-        It checks the time when it fires, which is cheaper than a new timer for each request.
+        The timer checks the time when it fires, which is cheaper than a new timer for each request.
         """
 
     def timeout_keep_alive_handler(self) -> None:

@@ -1,7 +1,7 @@
 """Worker threads for requests, and how long a request waits for them.
 
-A request waits while threads use the processor, however slow the machine is. It fails with 502 once all threads have
-been idle for too long, because they then wait for a database that does not respond.
+A request waits while threads use the processor, however slow the machine is. It fails with status 502 once no thread
+has used the processor for too long, because the threads then wait for a database that does not respond.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ MOST_S = 60.0
 class Workers:
     """Threads for work that may wait for the database.
 
-    `silence_s`: how long all of them may be idle while a request waits.
+    `silence_s`: how long all threads may be idle while a request waits.
     """
 
     def __init__(self, threads: int, name: str, silence_s: float, most_s: float = MOST_S) -> None:
@@ -37,7 +37,10 @@ class Workers:
         return asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     async def wait(self, flight: asyncio.Future[T]) -> T:
-        """Wait for started work. Raises `StoreUnavailable` once no thread has used the processor for too long."""
+        """Wait for started work (`flight`).
+
+        Raises `StoreUnavailable` once no thread has used the processor for too long.
+        """
         look_s = self._silence_s / _LOOKS
         worked_ns, silent_s, waited_s = self._worked_ns(), 0.0, 0.0
         while not (await asyncio.wait([flight], timeout=look_s))[0]:
