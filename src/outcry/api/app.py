@@ -67,9 +67,10 @@ class Services:
 
     `registry`: live streams of the products in `universe`. `alerts`: the alert store. `pushes`: the receiver of pushed
     feeds; None if pushes are not accepted. `live`, `delivery`: background services. `page_authenticator`, `pages`: the
-    authenticator of browsers, and the pages. `checks`: functions that raise until their part is ready; each runs until
-    it passes once. `degraded`: by part, whether it works only partly while requests are still answered. `frozen`:
-    whether the database's disk is stalled. `ticket_secret`: encrypts stream tickets; the same in every process.
+    authenticator of browsers, and the pages. `checks`: readiness checks; each raises until its part is ready, and runs
+    until it passes once. `degraded`: functions by name of a part; each returns whether that part works only partly
+    while requests are still answered. `frozen`: whether the database's disk is stalled. `ticket_secret`: encrypts
+    stream tickets; the same in every process.
     """
 
     query: Query

@@ -144,7 +144,7 @@ class Dispatcher:
     async def _ask_again(
         self, request: Request, caller: Caller, verdict: Verdict
     ) -> tuple[Caller, KeyRefusal | None, Verdict]:
-        """Load changes from the database and authenticate again.
+        """Load changes from the database, and authenticate the request again.
 
         Another process may have just created the key.
         """

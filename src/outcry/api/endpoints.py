@@ -47,7 +47,10 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One read endpoint. `prepare` checks the parameters and returns the answer's cache terms and the query."""
+    """One read endpoint.
+
+    `prepare` checks the parameters, and returns the query with the key of its answer in the cache.
+    """
 
     path: str
     operation: str

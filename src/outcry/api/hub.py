@@ -90,7 +90,7 @@ class Hub:
         return self._edge.poller.fresh and reader.caller.generation == self._edge.authenticator.generation
 
     def unsent_alerts(self, reader: StreamReader) -> list[tuple[int, bytes]] | None:
-        """Return unsent alerts as (seq, bytes), oldest first; None if the stream is too far behind."""
+        """Return unsent alerts as (seq, bytes), oldest first; None if the stream is too far behind to send them."""
         if reader.alert_cursor >= self._seq:
             return []
         if reader.alert_cursor < self._floor or reader.alert_filter is None:

@@ -45,7 +45,7 @@ class Ingest:
     def counts(self, caller: Caller) -> bool:
         """Return whether the rate limit counts a caller's push.
 
-        It does unless the key was created for pushing.
+        It counts all pushes except those with a key created for pushing.
         """
         return caller.role == "read"
 

@@ -47,9 +47,10 @@ def build_probes(
 ) -> AsgiApp:  # fmt: skip
     """Return the application for everything outside `/api`.
 
-    `live`: whether the live service, if there is one, could start. `degraded`: by part, whether it works only partly
-    while requests are still answered. `shares_store`: other processes use the same store, so `/readyz` stays ready
-    while it is unavailable. Otherwise a proxy would take all processes out, and clients would not see our error.
+    `live`: returns whether the live service, if there is one, could start. `degraded`: functions by name of a part;
+    each returns whether that part works only partly while requests are still answered. `shares_store`: whether other
+    processes use the same store; then `/readyz` stays ready while the store is unavailable. Otherwise a proxy would
+    take all processes out, and clients would not see our error.
     """
 
     def refuse(request: StarletteRequest, problem: Problem) -> Response:

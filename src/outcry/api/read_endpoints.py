@@ -25,7 +25,7 @@ _MOST_REMEMBERED = 1024
 
 
 class _Question(NamedTuple):
-    """A parsed request: its key in the cache, and the query to run as of `now_ns`."""
+    """A parsed request: the key of its answer in the cache, and the query to run as of `now_ns`."""
 
     key: Hashable
     now_ns: int
@@ -71,7 +71,7 @@ class ReadEndpoints:
         return self.reply_with(request, route, found, caller, verdict)
 
     def find(self, request: Request, endpoint: Endpoint | None, scope: Scope) -> CacheEntry | None:
-        """Return the answer to a plain request with a key that may read; None if it is not cached."""
+        """Return the cached answer to a plain request with a key that may read; None if it is not cached."""
         revision = self._edge.poller.revision
         if endpoint is None:
             return CacheEntry(NOT_FOUND, revision, None)

@@ -84,7 +84,7 @@ class Streams:
         return (caller, None) if caller is not None else (anonymous(request.client), KeyRefusal.TICKET)
 
     def full(self, request: Request, caller: Caller) -> bool:
-        """Return whether the caller has as many open streams as it may."""
+        """Return whether the caller has its maximum number of streams open."""
         if request.place != STREAM or caller.scope is None:
             return False
         crowded = caller.session == 0 and self._visitor_streams() >= VISITOR_STREAMS
@@ -176,7 +176,7 @@ class Streams:
     def _alerts(
         self, scope: Scope, alert_filter: AlertFilter, last_id: int | None
     ) -> tuple[MissedAlerts | None, list[AlertRow], int]:
-        """Return the alerts missed since `last_id`, today's other alerts, and the newest `seq` of both.
+        """Return the alerts missed since `last_id`, today's other alerts, and the newest `seq` (alert number) of both.
 
         Runs in a thread.
         """

@@ -1,8 +1,8 @@
 """Send new events to many streams at once.
 
 Most streams wait and have sent everything before. They need the same bytes, so these are framed once and written to
-each connection. Any other stream is woken, and its own task sends what is missing. A stream's position changes
-together with the write, so no event is lost or repeated between the two ways.
+each connection. Other streams are woken, and their own tasks send what is missing. The stored position of a stream
+changes together with each write, so the two ways of sending lose and repeat no event.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _BATCH = 64
 
 @dataclass(frozen=True, slots=True)
 class ChannelUpdate:
-    """New events of a live channel. `before`: those that its streams had."""
+    """New events of a live channel. `before`: the events that the channel's streams had received until now."""
 
     shared: SharedChannel
     before: SymbolEvents | None
@@ -60,7 +60,10 @@ class StreamPush:
     async def alerts(
         self, readers: Sequence[StreamReader], alerts: Sequence[EncodedAlert], from_seq: int, now_s: float
     ) -> None:
-        """Send new alerts to the streams that have received all until `from_seq`."""
+        """Send new alerts to the streams that have received all alerts up to `from_seq`.
+
+        `now_s`: the monotonic time.
+        """
         until_seq, size = alerts[-1].row.seq, sum(len(alert.data) for alert in alerts)
         for count, reader in enumerate(readers, 1):
             if not count % _BATCH:

@@ -36,9 +36,9 @@ class SharedChannel:
 class SymbolCursor:
     """What a stream's client has received of one symbol.
 
-    shared: the live channel of the symbol, if any. delayed: the completed session's events, None until loaded.
-    reason: `live`, or the code for why it is not. sent: the state sent last. latest: the events that the client has
-    received in full.
+    shared: the live channel of the symbol, if any. delayed: the completed session's events, None until loaded. reason:
+    `live`, or the code of why the symbol is not live. sent: the state sent last. latest: the events that the client has
+    received completely.
     """
 
     __slots__ = ("delayed", "latest", "reason", "requested", "sent", "shared")
@@ -89,7 +89,10 @@ class SymbolCursor:
             yield found
 
     def _stripped(self, events: SymbolEvents) -> SymbolEvents:
-        """Return the events to store once they are sent: those of a completed session without its answer."""
+        """Return the events to store after they were sent.
+
+        For a completed session that is without its answer, to save memory.
+        """
         if events is self.delayed and events is not NO_EVENTS:
             self.delayed = SymbolEvents(events.source, events.as_of, b"", events.rest, b"", b"")
             return self.delayed
@@ -104,7 +107,7 @@ def next_event(before: SymbolEvents, now: SymbolEvents) -> tuple[str, bytes] | N
 
 
 class StreamReader:
-    """One open stream. `alert_cursor`: `seq` of the last alert sent. Used on one event loop."""
+    """One open stream. `alert_cursor`: number (`seq`) of the last alert sent. Used on one event loop."""
 
     def __init__(self, caller: Caller, requested: Sequence[RequestedSymbol] | None) -> None:
         self.caller = caller

@@ -85,7 +85,7 @@ class StreamSources:
         )
 
     def stale(self, readers: Sequence[StreamReader]) -> list[StreamReader]:
-        """Return the streams for whose symbols the data sources must be selected again."""
+        """Return the streams whose data sources must be selected again."""
         version_now, now_ns = self.version_now(), self._edge.clock.now_ns()
         return [
             reader
@@ -194,7 +194,7 @@ class StreamSources:
         return shared
 
     async def _visible_products(self, scope: Scope, now_ns: int) -> list[str]:
-        """Return the products that the scope may read any data of."""
+        """Return the products of which the scope's owner may read any data."""
         revision = self._edge.poller.store_revision
         cached = self._visible.get(scope)
         if cached is None or cached[0] != revision or now_ns >= cached[1]:
@@ -221,7 +221,7 @@ class StreamSources:
     async def _load_delayed(self, cursor: SymbolCursor, scope: Scope, now_ns: int) -> int:
         """Load the events of a completed session into a stream's cursor; return when they expire (ns UTC).
 
-        They expire earlier if the database changes. Nothing is loaded if the symbol went live in the meantime.
+        A change of the database ends them earlier. Nothing is loaded if the symbol went live in the meantime.
         """
         symbol, revision = cursor.requested.symbol, self._edge.poller.store_revision
         cached = self._delayed.get((scope, symbol))

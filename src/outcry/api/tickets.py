@@ -34,7 +34,10 @@ class Tickets:
         return self._sealed.give(_PURPOSE, _LASTING_NS, key=caller.name, subject=caller.subject, once=once)
 
     def take(self, ticket: str) -> tuple[str, str] | None:
-        """Use up a ticket; return the name and subject of its key, or None if it is invalid, used or expired."""
+        """Use up a ticket; return the name and subject of the key that requested it.
+
+        Return None if the ticket is invalid, used or expired.
+        """
         self._forget_old()
         facts = self._sealed.read(_PURPOSE, ticket)
         if facts is None or facts["once"] in self._used:
