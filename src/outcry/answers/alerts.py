@@ -1,7 +1,7 @@
 """Answers about alerts: current ones from the registry, past ones from the database.
 
-An alert is visible to everybody who may see its stream now. An unknown symbol has no alerts and is no error. The list
-of current alerts is at most a second old.
+An alert is visible to every caller who may see its stream now. An unknown symbol has no alerts and is no error. The
+list of current alerts is at most a second old.
 """
 
 import threading
@@ -84,8 +84,9 @@ class AlertAnswers:
         self, scope: Scope, symbol: str | None, from_: str | None, to: str | None, before: int | None,
         after: int | None, limit: int | None, now_ns: int,
     ) -> QueryResult[AlertsHistoryAnswer]:  # fmt: skip
-        """Answer `GET /api/alerts/history`: trade dates `from_` to `to` inclusive, `seq` between `after` and
-        `before`.
+        """Answer `GET /api/alerts/history`.
+
+        Trade dates `from_` to `to` are inclusive, `seq` is between `after` and `before`.
         """
         wanted = min(limit or DEFAULT_LISTED, MAX_LISTED)
         first, last = _day(from_, "from"), _day(to, "to")
@@ -142,7 +143,7 @@ class AlertAnswers:
     def _of(self, channels: Sequence[Channel], generation: int) -> LiveAnswer[AlertsAnswer]:
         """Return the list of current alerts, shared by all callers who see the same feeds.
 
-        It depends on the feeds only, so its content cannot depend on who asked first.
+        The list depends on the feeds only, so it cannot depend on which caller asked first.
         """
         names = tuple(channel.key for channel in channels)
 
@@ -170,7 +171,7 @@ class AlertAnswers:
 
 
 def _live_owners(scope: Scope) -> list[int]:
-    """Return the owners whose streams a scope may see. `sees` still decides for each row."""
+    """Return the owners whose streams a caller with this scope may see. `sees` still decides for each row."""
     shared = any(grant.scope == "live" for grant in scope.grants)
     return [scope.user_id, OPERATOR] if shared else [scope.user_id]
 

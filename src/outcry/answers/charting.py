@@ -139,7 +139,10 @@ class Charts:
         return self._profiles.setdefault(view.stored, profile) if view.stored else profile
 
     def _overnight_of(self, view: SessionView) -> NightProfile | None:
-        """Return the overnight session before a regular one. Of some only the range is known, not the profile."""
+        """Return the overnight session before a regular one.
+
+        Of some overnight sessions only the range is known, not the profile.
+        """
         stored, live = view.stored_overnight, view.live
         if stored is not None:
             return self._overnights.get(stored) or self._overnights.setdefault(
@@ -204,7 +207,7 @@ def _path(ladder: Ladder, tick: int) -> list[PathPoint]:
 def _repaired(drawn: Sequence[ChartSession]) -> list[ChartSession]:
     """Return the chart's sessions with the state of each poor extreme.
 
-    It is repaired by a later session of the contract, or open.
+    The state is repaired (by a later session of the contract) or open.
     """
     found: list[ChartSession] = []
     highest: dict[str, float] = {}

@@ -59,9 +59,9 @@ def carried(
 def spent(
     view: LiveView, fired: Sequence[AlertRow], tick_e9: int
 ) -> tuple[list[TouchedPoc], list[DatedLevel], list[DatedLevel]]:
-    """Return the levels that the open regular session has used up: touched POCs, repaired poor highs and lows.
+    """Return the levels that the open regular session has used up: touched POCs, and repaired poor highs and lows.
 
-    `fired` are the alerts of its channel; they have the times at which POCs were touched.
+    `fired`: the alerts of its channel, which have the times at which POCs were touched.
     """
     opening = view.opening
     if opening.kind is not SessionKind.RTH:
@@ -84,7 +84,7 @@ def damaged(rows: Iterable[tuple[str, str, str]]) -> list[DamagedData]:
 
 
 def completeness(found: Iterable[IncompleteSession]) -> Completeness:
-    """Return the rule by which sessions count as complete, and the incomplete sessions of the look-back."""
+    """Return the rule by which sessions count as complete, and the incomplete sessions that the levels look back on."""
     missing = [
         MissingSession(
             date=str(one.trade_date), recorded=one.recorded,
@@ -150,7 +150,7 @@ def votes(found: Votes) -> BiasVotes:
 
 
 def method(ladder: Ladder) -> Method:
-    """Return by which method the levels of a ladder are computed."""
+    """Return the method by which the levels of a ladder are computed."""
     return Method(
         preset=DALTON.name, bracket_minutes=BRACKET_MINUTES, value_area=DALTON.describe(),
         poc_tie="nearest the range centre, then the side with more TPOs, then lower", row_ticks=1,

@@ -1,8 +1,8 @@
 """Answers from a live stream, built and encoded once for all readers of a channel.
 
-An answer is at most two milliseconds older than its channel, so that a burst of trades does not cause a burst of
-work. A channel that is not live has no live answer. Only the choice of channel and the name of its source depend on
-the caller.
+A channel is the live stream of one contract. Its answer is at most two milliseconds older than its data, so that a
+burst of trades does not cause a burst of work. A channel that is not live has no live answer. Only the choice of
+channel and the name of its source depend on the caller.
 """
 
 import threading
@@ -28,7 +28,7 @@ MIN_RENDER_INTERVAL_NS = 2 * NANOS_PER_MS
 
 
 class Watch(Protocol):
-    """Data with a version, from which answers are built."""
+    """Interface of data with a version, from which answers are built."""
 
     @property
     def version(self) -> int:
@@ -49,8 +49,8 @@ class Rendered(Generic[A_co]):
 class LiveAnswer(Generic[A_co]):
     """A cached answer that is rendered again when its data changes. Thread-safe; `make` is never called concurrently.
 
-    `make` takes the present (ns UTC) and returns None if there is no such answer now. `lasts_ns` is how long an
-    unchanged answer stays valid; None means forever.
+    `make`: builds the answer for the current time (ns UTC), or returns None if there is none now. `lasts_ns`: how long
+    an unchanged answer stays valid; None means forever.
     """
 
     def __init__(self, watch: Watch, make: Callable[[int], A_co | None], lasts_ns: int | None = None) -> None:
@@ -88,8 +88,8 @@ class LiveAnswer(Generic[A_co]):
 class QueryResult(Generic[A_co]):
     """The answer to a query, and how long it is valid.
 
-    It is valid until `fresh_until_ns` (ns UTC; None: always) while database and registry do not change. `live_answer`
-    is set if the answer follows a live stream, and returns its newest form.
+    The answer is valid until `fresh_until_ns` (ns UTC; None: always), as long as database and registry do not change.
+    `live_answer`: set if the answer follows a live stream; it provides the newest answer.
     """
 
     answer: A_co
@@ -122,7 +122,10 @@ class LiveAnswers:
         return open_session(seen, self._universe.products[seen.channel.key.contract.root])
 
     def live_bytes(self, seen: VisibleChannel) -> tuple[int, bytes, float, str] | None:
-        """Return version, JSON, last price and time of a channel's levels answer; None if the channel is not live."""
+        """Return version, JSON, last price and time of a channel's levels answer.
+
+        None if the channel (a contract's live stream) is not live.
+        """
         if not seen.channel.availability.answers:
             return None
         made = self.of(levels_answer, seen).render(0)

@@ -57,7 +57,7 @@ A = TypeVar("A", bound=Answer)
 
 @dataclass(frozen=True, slots=True)
 class SymbolStatus:
-    """Product and contract of a symbol, its live channel if any, and its state.
+    """Product and contract of a symbol, its live channel (a contract's live stream) if any, and its state.
 
     `state` is `live`, or the code of the reason why the symbol is not live.
     """
@@ -89,7 +89,11 @@ class Query:
         return self._store.revision()
 
     def watch_store(self, revision_seen: Callable[[], int | None], frozen: Callable[[], bool]) -> None:
-        """Use a poller's readings: the store's revision if just read, and whether the store's disk is stalled."""
+        """Use the readings of a poller instead of querying the database.
+
+        revision_seen: returns the store's revision, None if it was not just read. frozen: returns whether the store's
+        disk is stalled.
+        """
         self._completed.revision_seen, self._completed.frozen = revision_seen, frozen
 
     def watch(self, scope: Scope, symbol: str, now_ns: int) -> SymbolStatus:

@@ -14,9 +14,10 @@ from outcry.wire.chart import Notation
 class ScanRow:
     """One product of the scan, with its current levels.
 
-    `levels` is None without access. `close` is the last price of the last completed session, and `average_range` that
-    of up to twenty regular sessions; None without any. `last_data_at` is the time (ISO 8601 UTC) of the last data of an
-    idle feed. `touched` lists the naked POCs in `levels` that traded in the open session.
+    `levels` is None if the caller has no access. `close`: the last price of the last completed session.
+    `average_range`: the mean range of up to twenty regular sessions. Both are None without such sessions.
+    `last_data_at` is the time (ISO 8601 UTC) of the last data of an idle feed. `touched` lists the naked POCs in
+    `levels` that traded in the open session.
     """
 
     state: SymbolState

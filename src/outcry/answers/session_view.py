@@ -1,7 +1,7 @@
 """The session that an answer describes, open or completed, as a value with the same fields in both cases.
 
-Everything that differs between a live and a delayed answer is a value here, so that the builders do not distinguish
-where a session comes from.
+Everything that differs between a live and a delayed answer is a value of this class, so that the builders need not know
+whether a session is live.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,10 +28,10 @@ class SessionView:
     """A session and the levels it is measured against. Prices in ticks, times ns UTC.
 
     state: `live`, or the code of the reason why the session is not live. feed: the live feed's name. simulated: whether
-    the trades are. prior: the newest complete regular session before this one. reference: the completed session that
-    prices are measured against: the prior one of an open session, else this one. overnight: high and low of the
-    overnight session before this one; of an overnight session, its own. data, carried, incomplete: computed on each
-    call, because not every answer contains them. damaged: contract, date and kind of damaged stored sessions.
+    the trades are simulated. prior: the newest complete regular session before this one. reference: the completed
+    session that prices are measured against: the prior one of an open session, else this one. overnight: high and low
+    of the overnight session before this one; of an overnight session, its own. data, carried, incomplete: computed on
+    each call, because not every answer contains them. damaged: contract, date and kind of damaged stored sessions.
     live: set if the session is open. stored, stored_overnight: set if it is completed.
     """
 

@@ -1,6 +1,7 @@
 """Events of the event stream, encoded once for all readers, and the alerts that a reader has missed.
 
-A reader receives an alert only if its scope sees the alert's feed; this is decided for each row.
+A reader is the client of one event stream. It receives an alert only if its scope includes the alert's feed; this is
+decided for each alert.
 """
 
 from collections.abc import Sequence
@@ -45,8 +46,8 @@ def state_event(state: State) -> bytes:
 class SymbolEvents:
     """Encoded events of a symbol.
 
-    `rest` is a digest of the answer without the fields that follow from the last price. `quote` is the event for a
-    change of the price only. All are empty without a visible answer.
+    `rest`: a digest of the answer without the fields that follow from the last price. `quote`: the event for a change
+    of the price only. All fields are empty if there is no visible answer.
     """
 
     source: DataSource | None
@@ -100,7 +101,7 @@ class RequestedSymbol:
 
 
 class AlertFilter:
-    """Selects the alerts for a reader: of the requested symbols (None: all) and visible to its scope."""
+    """Selects the alerts for a reader: those of the requested symbols (None: all) that the reader's scope includes."""
 
     def __init__(self, universe: Universe, scope: Scope, requested: Sequence[RequestedSymbol] | None) -> None:
         self._universe, self._scope = universe, scope
@@ -124,7 +125,7 @@ class AlertFilter:
 
 @dataclass(frozen=True, slots=True)
 class MissedAlerts:
-    """Alerts recorded since a `seq`, oldest first.
+    """Alerts recorded since a given number (`seq`), oldest first.
 
     `whole` is False if there were too many. `checked_seq` is the `seq` up to which all alerts were checked.
     """
@@ -146,7 +147,7 @@ class AlertTail:
     ) -> tuple[list[AlertRow], int]:
         """Return the alerts of the current trade date with a `seq` up to `upto`, newest first, and `upto`.
 
-        Without `upto` it is the newest alert's `seq`.
+        If `upto` is not given, it is the newest alert's `seq`.
         """
         upto = (
             self._registry.alert_seq if upto is None else upto
@@ -161,7 +162,7 @@ class AlertTail:
         return [row for row in cached[1] if row.seq <= upto and wanted(row)], upto
 
     def after(self, scope: Scope, wanted: AlertFilter, seq: int) -> MissedAlerts | None:
-        """Return the alerts since `seq`; None if this service never assigned that `seq`."""
+        """Return the alerts numbered above `seq`; None if this service never assigned that `seq`."""
         newest = self._registry.alert_seq
         if seq > newest and self._store is not None:
             newest = self._store.last_seq()

@@ -28,7 +28,7 @@ def warm(
     query: Query, store: SqlStore, now_ns: int, in_time: Callable[[], bool],
     progress: Callable[[int, int], object],
 ) -> Warmed:  # fmt: skip
-    """Prepare each owner's products while `in_time()`, the operator's first and the newest before older ones.
+    """Prepare each owner's products while `in_time()` is true: the operator's first, and the newest data first.
 
     `progress(done, of)` is called before each product and at the end. Raises `StoreBusy`.
     """
