@@ -154,7 +154,7 @@ def _terms(
     symbol: str | None,
     day: str | date | None,
 ) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """Return the tick (10⁻⁹) and the trading segments (ns) that the caller's arguments mean.
+    """Return the tick (10⁻⁹) and the trading segments (ns) for the caller's arguments.
 
     The arguments are either tick size and window, or symbol and date.
     """

@@ -51,9 +51,9 @@ class Part(NamedTuple):
 def parts_inside(
     columns: dict[str, Column], at_ns: Ints, segments: Sequence[tuple[int, int]], rows: int
 ) -> Iterator[Part]:
-    """Yield the data inside the window, for each `rows` rows of the caller, without parts that are outside.
+    """Yield the parts of the data inside the window, in steps of `rows` rows of the caller's data.
 
-    Columns are views if all rows of a part are inside one segment.
+    Steps without rows inside are skipped. Columns are views if all rows of a part are inside one segment.
     """
     others = {name: column for name, column in columns.items() if name != "ts"}
     for start in range(0, len(at_ns), rows):
