@@ -18,7 +18,7 @@ from outcry.trades.push_format import Intake
 
 
 class Served(NamedTuple):
-    """The application of a process, and the users' part of it."""
+    """The application of a process, and the parts of it that concern users."""
 
     application: Application
     people: People
@@ -70,4 +70,4 @@ def answering(
 
 
 def discard(_value: object) -> None:
-    """Drop a value. It adapts a check that fails only by raising."""
+    """Ignore a value. Adapts a check that reports a failure only by raising."""

@@ -54,9 +54,9 @@ Part = Callable[[], Coroutine[Any, Any, object]]
 
 
 class ClusterSide:
-    """Runs what a cluster process does beside answering requests: live streams, feeds, shared limits and replicas.
+    """The part of a cluster process beside answering requests: live streams, feeds, shared limits and replicas.
 
-    The process's roles decide which of them. Implements `api.app.Background`.
+    The process's roles decide which of them run. Implements `api.app.Background`.
     """
 
     def __init__(self, installation: Installation, feeds: Sequence[tuple[int, Feed]]) -> None:
@@ -93,7 +93,7 @@ class ClusterSide:
 
     @property
     def stuck(self) -> bool:
-        """Whether the bus is connected, but does not accept the engine's log entries."""
+        """Whether the message bus is connected but does not accept the engine's log entries."""
         return self._log is not None and self._log.stuck
 
     def _here(self) -> asyncio.AbstractEventLoop:

@@ -52,7 +52,7 @@ async def run_feeds(
 def own_spool(folder: Path, limit_bytes: int = SPOOL_BYTES) -> Generator[Spool]:
     """Open an empty spool (queue of pushes on disk) for this process only.
 
-    Vendors resend trades that an ended process had not passed on.
+    The spool can start empty: vendors resend trades that an ended process had not passed on.
     """
     with ExitStack() as held:
         for number in count():

@@ -45,7 +45,7 @@ class Installation:
     """An opened installation: settings, database and the parts that all users share.
 
     sink: the demo's own receiver of webhooks. steady_ns: the monotonic clock that request limits use. market_clock: the
-    time of the market, which the demo simulates.
+    clock of the market, which the demo simulates.
     """
 
     settings: Settings

@@ -175,7 +175,7 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
 
 
 def _refuse_halves(settings: Settings) -> None:
-    """Check settings that are only valid together. Raises `ValueError`."""
+    """Check settings that are valid only together with others. Raises `ValueError`."""
     if unknown := sorted(settings.roles - ROLES):
         raise ValueError(f"role: unknown role {unknown[0]!r}. Use {', '.join(sorted(ROLES))}")
     if settings.cluster and not settings.database_url.startswith("postgresql"):
@@ -234,9 +234,9 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _is_secret(name: str, value: Any) -> bool:
-    """Return whether a value contains a secret: a URL does if it has a password, a NATS URL also if it has a token.
+    """Return whether the value of a setting contains a secret.
 
-    The token is in the place of the user name.
+    A URL does if it has a password. A NATS URL also does if it has a token in the place of the user name.
     """
     if not isinstance(value, str) or "://" not in value:
         return bool(value)

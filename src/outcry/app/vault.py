@@ -71,7 +71,7 @@ def read_keys(settings: Settings) -> Mapping[str, bytes]:
 
 
 def faults(settings: Settings, store: SqlVaultStore, keys: VaultKeys) -> list[str]:
-    """Return the problems of the key-encryption keys, as messages for the operator."""
+    """Return the problems of the vault's keys (which encrypt stored credentials), as messages for the operator."""
     where = VARIABLE if settings.vault_keys else str(settings.folder / VAULT_FILE)
     uses = store.uses()
     problems: list[str] = []
@@ -103,7 +103,7 @@ def lost_keys(store: SqlVaultStore, keys: VaultKeys | None) -> list[str]:
 
 @contextmanager
 def exchanging(settings: Settings) -> Generator[None]:
-    """Lock the key file while keys are changed. Raises `BadVaultKeys` if another process has locked it."""
+    """Lock the key file while keys are changed. Raises `BadVaultKeys` if another process has locked the file."""
     with (settings.folder / f".{VAULT_FILE}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -117,7 +117,7 @@ def exchanging(settings: Settings) -> Generator[None]:
 def put_first(settings: Settings, store: SqlVaultStore, kept: Mapping[str, bytes], now_ns: int) -> None:
     """Add a new key before the existing ones, in the database and the key file.
 
-    The database gets it first, because a running service may encrypt with it as soon as it is in the file.
+    The key is stored in the database first, because a running service may encrypt with it as soon as it is in the file.
     """
     kid, key = new_name(store, kept), secrets.token_bytes(KEY_BYTES)
     store.add_vault_key(kid, VaultKeys({kid: key}).canary(kid), now_ns)
