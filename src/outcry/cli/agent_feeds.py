@@ -41,7 +41,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What the feeds of the configuration file are created with, such as adapters and a clock."""
+    """What is needed to create the feeds of the configuration file, such as adapters and a clock."""
 
     universe: Universe
     clock: Clock
@@ -183,7 +183,7 @@ def _places(number: int, table: dict[str, Any]) -> dict[str, str]:
 
 
 def refuse_twins(feeds: tuple[Planned, ...], tables: list[dict[str, Any]]) -> None:
-    """Reject two feeds of the same name, which would overwrite each other. Raises `BadConfig`.
+    """Reject two feeds of the same name, whose data would be mixed. Raises `BadConfig`.
 
     Sierra Chart files may share a name, because each contains a different contract.
     """

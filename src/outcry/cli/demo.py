@@ -38,6 +38,7 @@ class Serving(NamedTuple):
     """The installation to serve, its feeds, and a function that prints a message once the server listens.
 
     The function takes the host, the port and the users.
+
     """
 
     installation: Installation

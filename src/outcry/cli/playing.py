@@ -86,7 +86,11 @@ class Player:
             await self._waiting.put((contract, problem))
 
     async def _push(self, pusher: Pusher, thread: ThreadPoolExecutor, shown: Callable[[int], None]) -> None:
-        """Push events until every contract has ended. On an error, report to the service that the feed has stopped."""
+        """Push events until every contract has ended.
+
+        On an error, tell the service that the feed has stopped. `shown`: called with the replayed time (ns UTC) to show
+        progress.
+        """
         loop = asyncio.get_running_loop()
         try:
             while self._last_push_s:

@@ -198,7 +198,7 @@ def _is_here(settings: Settings) -> bool:
 
 
 def _is_good(known: KeyRow | KeyRefusal) -> bool:
-    """Return whether to push with the key in OUTCRY_KEY. Raises `NoKey` if it cannot push.
+    """Return whether the key in OUTCRY_KEY may be able to push. Raises `NoKey` if it certainly cannot.
 
     A key unknown here may belong to another service.
     """
