@@ -11,8 +11,8 @@ _MOST_DOUBLINGS = 64
 class Backoff:
     """Pauses between attempts that double each time, up to `longest_s`.
 
-    Each is shortened at random by up to half, so that many clients do not retry at once. `speedup`: divides all pauses,
-    for tests. first_s: the first pause, which may be changed between attempts.
+    Each pause is shortened at random by up to half, so that many clients do not retry at once. `speedup`: divides all
+    pauses, for tests. first_s: the first pause, which may be changed between attempts.
     """
 
     def __init__(

@@ -7,11 +7,11 @@ _COMPILED_MODULE = "outcry.market.fold"
 
 
 def is_compiled() -> bool:
-    """Return whether the hot modules are compiled. Does not load them."""
+    """Return whether the hot modules (those that most time is spent in) are compiled, without loading them."""
     spec = find_spec(_COMPILED_MODULE)
     return spec is not None and spec.origin is not None and not spec.origin.endswith(".py")
 
 
 def form() -> str:
-    """Return the form as `outcry --version` prints it."""
+    """Return whether the hot modules are compiled, as `outcry --version` prints it."""
     return "compiled" if is_compiled() else "pure Python"

@@ -1,7 +1,7 @@
 """Encrypt secrets that must be used again, such as broker credentials, for storage in the database.
 
-A value is encrypted for one place, such as one column of one row, and cannot be decrypted anywhere else. A copied cell
-is therefore useless. The key is not in the database.
+A value is encrypted for one place, such as one column of one row, and cannot be decrypted for another. A copied cell is
+therefore useless. The key is not in the database.
 """
 
 import secrets
@@ -15,7 +15,7 @@ _VERSION = b"\x01"
 
 
 class DecryptionFailed(Exception):
-    """An encrypted value was altered, or belongs to another key or place."""
+    """An encrypted value was altered, or was encrypted with another key or for another place."""
 
 
 class Encryptor:

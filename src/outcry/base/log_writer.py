@@ -16,7 +16,11 @@ PATIENCE_S = 2.0
 
 
 class LogWriter:
-    """A file-like object over a stream that may block, with the part of `BinaryIO` that loggers use. Thread-safe."""
+    """Writes log lines to a stream that may block, such as standard error, on its own thread. Thread-safe.
+
+    It has the part of `BinaryIO` that loggers use. Callers never wait: `write` queues lines, and drops them if too many
+    are queued. Dropped lines are counted and reported.
+    """
 
     def __init__(self, stream: BinaryIO, most_waiting_bytes: int = MOST_WAITING_BYTES) -> None:
         self._stream, self._most = stream, most_waiting_bytes
@@ -27,7 +31,7 @@ class LogWriter:
         self._thread: threading.Thread | None = None
 
     def write(self, data: bytes) -> int:
-        """Queue lines for writing."""
+        """Queue lines for writing, without waiting; drop them if the queue is full."""
         with self._turn:
             if self._waiting_bytes + len(data) > self._most:
                 self._dropped += data.count(b"\n")
@@ -44,7 +48,7 @@ class LogWriter:
         """Do nothing: the thread flushes each write."""
 
     def close(self) -> None:
-        """Wait up to `PATIENCE_S` until every line is written."""
+        """Wait until every line is written, for at most `PATIENCE_S` seconds."""
         with self._turn:
             self._turn.wait_for(lambda: not (self._waiting or self._writing), PATIENCE_S)
 

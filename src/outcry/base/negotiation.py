@@ -1,6 +1,6 @@
 """Content negotiation: quality values of `Accept`, `Accept-Language` and `Accept-Encoding` (RFC 9110, 12.4.2).
 
-Every header leads to a choice; unreadable parts of it are ignored.
+Every header leads to a choice; its unreadable parts are ignored.
 """
 
 import re
@@ -15,7 +15,10 @@ _QUALITY = re.compile(r";\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*(?:;|$)", re.ASCII
 
 
 def wishes(header: str) -> list[tuple[str, float]]:
-    """Parse a header into (name in lower case, quality), in its order. Names without a readable quality have 1."""
+    """Parse a header into pairs (name in lower case, quality), in the header's order.
+
+    A name without a readable quality has the quality 1.
+    """
     found: list[tuple[str, float]] = []
     for part in header[:LONGEST].split(","):
         item = _ITEM.fullmatch(part)

@@ -29,7 +29,7 @@ def holds_key(query: bytes) -> bool:
 def _shows_key(text: str) -> bool:
     """Return whether a query string contains a key.
 
-    It is split by hand and names are looked up, so that no URL takes long to check.
+    The string is split by hand and names are looked up, so that no URL takes long to check.
     """
     lower = text.lower()
     if "outcry_" in lower:

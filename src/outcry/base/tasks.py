@@ -57,7 +57,7 @@ class BackgroundTasks:
         action: Callable[[], Awaitable[object]],
         on_error: OnError | None = None,
     ) -> asyncio.Task[None]:
-        """Repeat an action in a task, as `repeat` does; by default its errors are reported."""
+        """Repeat an action in a task, as `repeat` does. By default errors of the action are reported."""
         if on_error is None and (report := self._report) is not None:
             on_error = partial(_log_error, report, name)
         return self.start(name, repeat(action, pause_s, on_error))
@@ -75,7 +75,11 @@ class BackgroundTasks:
             await asyncio.wait(self._tasks, timeout=limit_s)
 
     async def stop(self, again_s: float | None = None) -> None:
-        """Cancel the tasks and wait until all have ended; once, so that no cleanup is interrupted, or as in `end`."""
+        """Cancel the tasks and wait until all have ended.
+
+        Tasks are cancelled once, so that no cleanup is interrupted. again_s: time after which they are cancelled again,
+        see `end`.
+        """
         await end(self._tasks, again_s)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

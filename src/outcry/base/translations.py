@@ -20,7 +20,10 @@ _EXAMPLES = range(1, 201)
 
 
 def translations(folder: Path, language: str) -> gettext.NullTranslations:
-    """Return the catalogue of one folder and language. If there is none, return an empty one, which yields English."""
+    """Return the catalogue of one folder and language.
+
+    If there is none, return an empty catalogue, so texts stay English.
+    """
     if any((folder / language).glob("*.po")):
         from outcry.base.catalogues import compiled, sources  # noqa: PLC0415 - the wheel has compiled catalogues
 
