@@ -1,7 +1,7 @@
 """Checksums of rows. SQLite detects damaged pages, but not a flipped bit inside a number, text or BLOB.
 
 Recordings, sessions and alerts have a checksum over every value that an answer depends on. A row that does not match is
-skipped and reported. Rows of earlier versions have none until `add_missing` adds it.
+skipped and reported. Rows of earlier versions have no checksum until `add_missing` adds it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ def with_checksum(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def replace(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Delete the rows with the same primary keys, then insert, with checksums if the table has them.
+    """Replace rows, with checksums if the table has them: delete those with the same primary keys, then insert.
 
     This works in both databases.
     """
@@ -120,7 +120,7 @@ def built(
 
 
 def add_missing(connection: Connection, table: Table) -> int:
-    """Add the checksum of their current values to rows that have none; return how many."""
+    """Add a checksum of the current values to rows that have none; return how many rows."""
     identity = [str(column.name) for column in table.primary_key.columns]
     same = " AND ".join(f"{name} = :{name}" for name in identity)
     filled = text(f"UPDATE {table.name} SET {CHECKSUM} = :{CHECKSUM} WHERE {same}")  # noqa: S608 - names of ours
@@ -139,7 +139,7 @@ def add_missing(connection: Connection, table: Table) -> int:
 
 
 def _or_never(values: Mapping[str, Any]) -> bytes:
-    """Return the checksum of a row. If it cannot be computed, return a value that no checksum matches."""
+    """Return the checksum of a row, or a value that no checksum matches if it cannot be computed."""
     try:
         return checksum(values)
     except (ValueError, TypeError, OverflowError):

@@ -1,8 +1,8 @@
 """Connections and transactions of SQLite and PostgreSQL, through SQLAlchemy Core.
 
 Each write is one transaction. A revision is a counter by which processes notice changes. Transactions that increment a
-revision run one at a time, across all processes. On PostgreSQL, others run concurrently if they touch different rows,
-and take their locks in one order (`lock_order`). Driver errors become `StoreBusy`.
+revision run one at a time, across all processes. On PostgreSQL, other transactions run concurrently if they touch
+different rows, and take their locks in one order (`lock_order`). Driver errors become `StoreBusy`.
 """
 
 import sqlite3
@@ -34,10 +34,11 @@ def sqlite_url(folder: Path) -> URL:
 def open_engine(url: URL | str) -> Engine:
     """Create an engine for SQLite or PostgreSQL (`postgresql://…`) that connects lazily.
 
-    Raises `ValueError` for others.
+    Raises `ValueError` for other databases.
 
     SQLite runs in write-ahead mode: readers and the writer do not block each other, and a commit is on disk before it
     is reported.
+
     """
     url = make_url(url)
     if url.get_backend_name() == "postgresql":
@@ -107,7 +108,8 @@ class Database:
     ) -> Generator[Connection]:
         """Run one transaction, which also increments a revision.
 
-        `patience_s`: how long each statement may take on PostgreSQL, if longer than the usual three seconds.
+        `moves`: which revision (of answers or of people), if any. `patience_s`: how long each statement may take on
+        PostgreSQL, if longer than the usual three seconds.
         """
         counter = {"answers": schema.revision.c.n, "people": schema.revision.c.people}.get(moves)
         self._check_disk()
@@ -132,8 +134,8 @@ class Database:
     def persistent_connection(self, patience_s: float) -> Connection | None:
         """Open a dedicated connection that the caller closes; None on SQLite.
 
-        While it is open, PostgreSQL knows that the process is alive. It waits up to `patience_s` for a server that does
-        not respond. Raises SQLAlchemy's errors.
+        While the connection is open, PostgreSQL knows that the process is alive. Waits for a server that does not
+        respond, for at most `patience_s` seconds. Raises SQLAlchemy's errors.
         """
         if self._is_sqlite:
             return None

@@ -47,8 +47,8 @@ def bytes_in(*folders: Path) -> int:
 class Disk:
     """Watches the disk of a folder while in the block `watched`. Thread-safe.
 
-    `reserve_bytes`: free space below which no data is accepted; 0 accepts data while there is any. `free`: returns the
-    free space.
+    `reserve_bytes`: free space below which no data is accepted; 0 accepts data as long as there is free space. `free`:
+    returns the free space.
     """
 
     def __init__(

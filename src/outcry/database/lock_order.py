@@ -1,8 +1,8 @@
 """Locks that transactions on PostgreSQL take before they read data that their changes depend on.
 
 To prevent deadlocks, all transactions take locks in this order: the row of the revision (`Database.write`), the
-recording lock, users, subscriptions, delivery queues by id, and their messages. SQLite has a single writer and needs
-none.
+recording lock, users, subscriptions, delivery queues by id, and their messages. SQLite has a single writer and needs no
+locks.
 """
 
 from collections.abc import Mapping, Sequence

@@ -97,7 +97,7 @@ def _create(connection: Connection) -> None:
 
 
 def _upgrade(connection: Connection, at: str) -> None:
-    """Apply the migrations after `at`. Raises `SchemaTooNew` if it is none of this version."""
+    """Apply the migrations after the migration `at`. Raises `SchemaTooNew` if this version does not know `at`."""
     from alembic import command  # noqa: PLC0415 - takes 0.2 s, which other databases need not pay
     from alembic.config import Config  # noqa: PLC0415
     from alembic.script import ScriptDirectory  # noqa: PLC0415

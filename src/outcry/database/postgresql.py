@@ -21,15 +21,15 @@ _POOL_WAIT_S = 2.0
 
 
 class PatientConnection(psycopg.Connection[Any]):
-    """A connection that closes itself when the server does not respond in time.
+    """A PostgreSQL connection that closes itself when the server does not respond in time.
 
-    Neither TCP nor the server's limits detect a stopped server, whose machine keeps acknowledging packets.
+    Neither TCP nor the server's own limits detect a stopped server, because its machine still acknowledges packets.
     """
 
     patience_s = PATIENCE_S
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
-        """Run a wait of psycopg, with the timeout of this connection."""
+        """Run a wait of psycopg for the server, with the timeout of this connection."""
         try:
             return super().wait(gen, interval, self.patience_s if timeout is None else timeout)
         except psycopg.OperationalError:
@@ -67,7 +67,7 @@ def open_postgresql(url: URL) -> Engine:
 
 
 def let_take(connection: Connection, patience_s: float) -> None:
-    """Set how long each statement of this transaction may take."""
+    """Set how long each statement of this transaction may take, in seconds."""
     driver: Any = connection.connection.driver_connection
     driver.patience_s = patience_s
     connection.exec_driver_sql(f"SET LOCAL statement_timeout = {_server_ms(patience_s)}")

@@ -11,7 +11,10 @@ REFRESH_NS = 200_000_000
 
 
 class RevisionCache:
-    """Base class of data cached from the database. Thread-safe to refresh."""
+    """Base class of data that is cached from the database and reloaded when its revision changes.
+
+    Any thread may call `refresh`.
+    """
 
     def __init__(self, revision_of: Callable[[], int]) -> None:
         self._revision_of = revision_of
@@ -29,7 +32,8 @@ class RevisionCache:
     def refresh(self, now_ns: int, *, force: bool = False, revision: int | None = None) -> None:
         """Reload the cached data if the database's revision has changed; check that at most every 200 ms.
 
-        `force`: check it now. `revision`: as the caller has just read it. May raise `StoreBusy`.
+        `force`: check the revision now. `revision`: the revision, if the caller has just read it. May raise
+        `StoreBusy`.
         """
         with self._lock:
             if self._lapse():
