@@ -49,8 +49,8 @@ def minutes_by_recording(folded: Iterable[FoldedSession]) -> dict[RecordingKey, 
 class CompletenessCheck:
     """Determines which sessions are complete, by comparing each with recent sessions of its product.
 
-    Sessions must be passed in order of time. `stored`: include the sessions of the store; otherwise only sessions that
-    this object has processed.
+    Pass sessions in order of time. `stored`: whether to compare with sessions of the store too; otherwise only with
+    sessions that this object has processed.
     """
 
     def __init__(self, context: ImportContext, owner: int, now_ns: int, *, stored: bool) -> None:
@@ -60,9 +60,9 @@ class CompletenessCheck:
     def judge(self, folded: FoldedSession, recorded: Mapping[Contract, Minutes]) -> SessionRow:
         """Return the session's row with its holes, and whether it is complete.
 
-        A session that is not over yet stays incomplete without holes. `recorded` has the traded minutes of all
-        contracts in the same recording. If the front contract is among them, their union shows the holes of a contract
-        that trades too rarely to show them itself.
+        A session that is not over yet stays incomplete without holes. `recorded`: the traded minutes of all contracts
+        in the same recording. If the front contract is among them, the minutes of all together reveal holes in a
+        contract that trades too rarely to reveal them itself.
         """
         row, session = folded.row, folded.session
         if self._now_ns < session.close_ns + GRACE_NS:

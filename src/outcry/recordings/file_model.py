@@ -31,7 +31,7 @@ class ReadOptions:
     """Options with which the user describes the files where the content is ambiguous.
 
     `contract` is a key such as `ESZ3`. `format` is a name of `file_library.FORMATS`. `tz` is the IANA zone of naive
-    timestamps. `stamp` is the end of a bar that its timestamp names, `open` or `close`. `today` decides the decade of
+    timestamps. `stamp` tells whether the timestamp of a bar is its `open` or its `close`. `today` decides the decade of
     one-digit years.
     """
 
@@ -77,9 +77,9 @@ class Reading(Protocol):
 
     @property
     def replaces(self) -> bool:
-        """Return whether the file's rows replace rows on the tape instead of joining them.
+        """Return whether the file's rows replace rows on the tape (stored trades and bars), instead of joining them.
 
-        They do if the file accounts for busted trades.
+        They replace them if the file accounts for busted trades.
         """
         ...
 

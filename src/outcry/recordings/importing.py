@@ -85,7 +85,8 @@ class Importer:
     def record(self, reading: Reading, owner: int, settled_ns: int) -> FileReport:
         """Store the data that a live stream has received up to `settled_ns` (ns UTC, event time).
 
-        A session that has ended by then is complete if the reading covers it without a hole. Raises as `run` does.
+        `reading`: reads the stream's log. A session that has ended by then is complete if the reading covers it without
+        a hole. Raises as `run` does.
         """
         with self._context.tape.changes.exclusively(self._context.store.tape_named):
             return import_file(self._context, owner, reading, settled_ns)

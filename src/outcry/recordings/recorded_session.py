@@ -21,9 +21,9 @@ class RecordedSession:
         self.minutes: list[Minutes] = []
 
     def add(self, rows: Rows, tick_e9: int, late: int = 0) -> tuple[Rows, Counts]:
-        """Add the rows with on-tick prices; return them, and the counts of all rows, of which `late` came late.
+        """Add the rows with on-tick prices; return them, and the counts of all rows.
 
-        The rows are in order of time. Raises `RangeTooWide`.
+        `late`: how many of the rows came late. The rows are in order of time. Raises `RangeTooWide`.
         """
         good, ticks, off_tick = on_tick(rows, tick_e9, self.quality)
         counts = Counts(len(good), volume_of(good, self.quality), off_tick, late)

@@ -34,8 +34,8 @@ def _refold_product(
 ) -> Iterator[RefoldedContract]:
     """Compute the sessions of all contracts of one product again, in order of time.
 
-    They are computed together, because a session is checked against earlier ones of any contract. all_named: the store
-    has lost no row of a recording.
+    They are computed together, because a session is checked against earlier sessions of any contract. all_named:
+    whether the store still has the row of every recording.
     """
     checked = {row.id: verified(row, context.tape) for row in of_product}
     folded: list[FoldedSession] = []

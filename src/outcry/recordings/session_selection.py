@@ -128,7 +128,7 @@ class SessionBuilder:
     def _is_readable(self, row: RecordingRow) -> bool:
         """Return whether the tape file of a recording is undamaged.
 
-        Only its own recording can replace a damaged one.
+        Only a recording of the same identity can replace a damaged one.
         """
         try:
             found = self._context.tape.digest(row.path)

@@ -13,7 +13,7 @@ _BUFFER_BYTES = 1 << 20
 
 
 class SourceFile:
-    """A file of an import, which a thread hashes while the importer reads it.
+    """A file of an import. A thread computes its digest while the importer reads it.
 
     An error in its `with` block stops the thread.
     """

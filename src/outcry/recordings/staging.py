@@ -48,8 +48,8 @@ class Counts:
 class StagedDay:
     """The rows of an import for one contract and trade date, which become one tape file.
 
-    `pure`: the tape had no rows of the day and the rows came in order, so the fold made while reading is valid.
-    `fresh`: no readable recording was joined. `damaged`: path of the unreadable file this one replaces.
+    `pure`: the tape had no rows of the day and the rows came in order, so the profile computed while reading is valid.
+    `fresh`: no readable recording was merged. `damaged`: path of the unreadable tape file that this one replaces.
     """
 
     owner: int
@@ -103,7 +103,7 @@ class StagedDay:
 class StagingArea:
     """The new tape files of one import, until the database names them.
 
-    An error in its `with` block deletes them.
+    An error in its `with` block deletes these files.
     """
 
     def __init__(self, tape: TapeFolder, owner: int, source: str) -> None:

@@ -48,7 +48,7 @@ class TapeDamaged(Exception):
 class TapeFolder:
     """The tape in a folder: one file per contract, trade date, source and quality.
 
-    A file is complete before a recording in the database names it. `changes` tracks the files that none names.
+    A file is complete before a recording in the database names it. `changes` tracks the files that no recording names.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -122,7 +122,7 @@ class TapeFolder:
 class _HashedFile(io.RawIOBase):
     """A new file that hashes the bytes written to it.
 
-    So the digest is that of the bytes intended, not of what the disk returns.
+    The digest is therefore that of the bytes intended, not of the bytes that the disk returns.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,6 +1,6 @@
 """Changes to the tape: the lock of imports, and the files that they began or replaced.
 
-An import that is interrupted leaves files that no recording in the database names. The next one removes them.
+An interrupted import leaves files that no recording in the database names. The next import removes them.
 """
 
 import fcntl
@@ -38,7 +38,7 @@ class TapeChanges:
             yield
 
     def note(self, relative: str) -> None:
-        """List a file that the next `sweep` removes, unless a recording names it by then."""
+        """List a file for removal by the next `sweep`, unless a recording names the file by then."""
         with self._listed.open("a", encoding="utf-8") as listed:
             listed.write(relative + "\n")
 

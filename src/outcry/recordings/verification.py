@@ -1,7 +1,8 @@
 """Verify that a tape file still has its stored content.
 
-A file with a stored digest is compared with it. A file of an earlier version has none. It is read completely, and its
-rows, lots, first and last time are compared with its row in the store. Prices cannot be verified then.
+If a digest of the file is stored, the file is compared with it. A file written by an earlier version has no stored
+digest. Such a file is read completely, and its rows, lots, first and last time are compared with its row in the store.
+Its prices cannot be verified.
 """
 
 from collections.abc import Iterator
@@ -27,9 +28,9 @@ def verified(row: RecordingRow, tape: TapeFolder) -> tuple[str, str]:
 
 
 def add_digests(store: SqlStore, tape: TapeFolder) -> Iterator[str]:
-    """Store the missing digests of tape files that match their rows; yield an error message for each that does not.
+    """Store the missing digests of tape files that match their rows in the store.
 
-    Raises `StoreBusy`.
+    Yield an error message for each file that does not match. Raises `StoreBusy`.
     """
     for row in store.all_recordings():
         if not row.digest:

@@ -36,7 +36,7 @@ class ContractFilter:
         return self._given
 
     def admits(self, contract: Contract, near: date, rows: int, counts: ReadCounts) -> bool:
-        """Return whether rows of a contract are to be imported; count the others as skipped."""
+        """Return whether rows of a contract are to be imported; if not, count them as skipped."""
         given = self.given(near)
         if given is None or given == contract:
             self._seen.add(contract)

@@ -1,6 +1,6 @@
 """Map symbols in files to contracts.
 
-Trades belong to the contract they were made in, so a micro contract is not replaced by its standard-size one. A
+Trades belong to the contract in which they were made, so a micro contract is not replaced by the full-size one. A
 one-digit year means the nearest contract that had not expired when the trades were made.
 """
 

@@ -1,7 +1,7 @@
 """Map instrument ids of a DBN file to contracts over time.
 
-An id is mapped by the header, by a mapping message, by the only symbol of the file, or by `--contract`. Otherwise the
-file is refused; an id is never guessed.
+An instrument id is mapped to a contract by the header, by a mapping message, by the only symbol of the file, or by
+`--contract`. Otherwise the file is refused with `FileRefused`; an id is never guessed.
 """
 
 from collections.abc import Iterator

@@ -182,7 +182,10 @@ class TableReader:
         return rows, keep
 
     def _known_prices(self, column: Array, keep: Rows) -> tuple[NDArray[np.int64], Rows]:
-        """Return the prices of the rows that have one; the clear record of an order book has none."""
+        """Return the prices of the rows that have one, and which rows those are.
+
+        Records that clear an order book have no price.
+        """
         scale, fixed = self._dialect.scale, self._dialect.fixed
         if "action" not in self._dialect.columns:
             return cells.prices(column, "price", scale, fixed=fixed), np.arange(len(column))

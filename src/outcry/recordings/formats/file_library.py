@@ -1,7 +1,7 @@
 """Detect the format of a market data file and start reading it.
 
-Content has precedence over names: the format is detected by the first bytes. A format named by the user is refused if
-the bytes have another.
+Content has precedence over names: the format is detected by the first bytes. A file is refused if the user names a
+format and the bytes have another.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 A float that differs from a tick by no more than its own precision becomes that tick. Any other float keeps its value
 and counts as off-tick. The multiplier is the power of ten that makes stored values ticks, with at least two of them one
-tick apart. This distinguishes 165,575 as a price of ES from 1,655.75 times 100.
+tick apart. For example, 165,575 may be a price of ES, or the price 1,655.75 stored times 100.
 """
 
 from pathlib import Path
@@ -28,7 +28,7 @@ class PriceScale:
         self.multiplier, self.tick_e9 = multiplier, tick_e9
 
     def possible(self, stored: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Return whether a stored price is a number that fits in 64 bits as units of 10⁻⁹."""
+        """Return for each stored value whether it is a number that fits in 64 bits as units of 10⁻⁹."""
         return np.isfinite(stored) & (np.abs(stored) < np.float32(_LARGEST / self.multiplier))
 
     def ticks(self, stored: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -2,8 +2,8 @@
 
 Layout (Sierra's `IntradayRecord.h`): a header of 56 bytes, then records of 40. Times are µs since 1899-12-30 UTC. Their
 µs digits only make records unique, so the resolution is 1 ms. Prices are float32, in some files multiplied by a power
-of ten. A price becomes a tick only if float32 cannot distinguish the two. Any other is passed on unchanged, for the
-importer to count.
+of ten. A price becomes a tick only if float32 cannot distinguish the two. Any other price is passed on unchanged, and
+the importer counts it as off-tick.
 """
 
 from collections.abc import Generator, Iterator
@@ -151,7 +151,7 @@ def _read(file: CountedFile, decoder: "ScidDecoder", progress: ReadProgress) -> 
 
 
 class ScidDecoder:
-    """Converts records to batches of ticks and of bars.
+    """Converts records of a Sierra Chart file to batches of ticks and of bars.
 
     sample: records from which the price scale and the record type are detected; raises `FileRefused` if they are not
     prices of the contract. bars: length of bars, if known; otherwise the first bars determine it.
@@ -177,7 +177,10 @@ class ScidDecoder:
         return (records["volume"] > 0) & ~(ticks | _flat(records) if self._flat_is_tick else ticks)
 
     def decode(self, records: Records, number: int) -> Iterator[Batch]:
-        """Yield the rows of records that follow the first `number` records. Raises `FileRefused`."""
+        """Yield the rows of these records, which follow the first `number` records of the file.
+
+        Raises `FileRefused`.
+        """
         self._progress.place = f"record {number + 1:,}"
         ms = (records["at"] - EPOCH_US) // 1_000
         wrong = np.flatnonzero((ms < 0) | (ms >= LATEST_MS))

@@ -45,7 +45,7 @@ def list_members(file: CountedFile) -> list[zipfile.ZipInfo]:
 class ZipMembers:
     """Opens the members of one zip archive.
 
-    They share one limit of decompressed bytes, so overlapping members gain nothing.
+    All members share one limit of decompressed bytes, so members that overlap in the file cannot evade it.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ def _problem(info: zipfile.ZipInfo, seen: set[str]) -> str:
 
 
 def _bound_directory(file: CountedFile) -> None:
-    """Refuse a directory too large for memory, by the end record that the zip reader uses."""
+    """Refuse a zip whose directory is too large for memory, by the end record that the zip reader uses."""
     file.seek(max(0, file.size - _END_REACH))
     tail = read_exactly(file, _END_REACH)
     at = tail.rfind(_END)

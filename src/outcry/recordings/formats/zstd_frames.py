@@ -23,7 +23,10 @@ class FrameWalk:
         return not self._skip and not self._buffer and self._at == self._frame
 
     def feed(self, chunk: bytes) -> None:
-        """Process the next compressed bytes. Bytes that are not a frame are left to the decoder, which refuses them."""
+        """Process the next compressed bytes.
+
+        Bytes that are not a zstd frame are left to the decoder, which refuses them.
+        """
         self.seen += len(chunk)
         start = 0
         while start < len(chunk):
