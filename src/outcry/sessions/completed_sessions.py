@@ -1,9 +1,9 @@
 """Loads stored sessions: for answers about completed sessions, and for the opening of a live session.
 
-The opening of a live session is what it starts from: prior levels, naked POCs and the average range. Answers read a
-product's whole history and keep it in memory until the database changes. An opening reads the database each time,
-because a session that completed a moment ago counts. Levels belong to one contract. The front contract is chosen by
-volume of completed sessions, and changes between sessions only.
+The opening of a live session is the stored data that it starts from: prior levels, naked POCs and the average range.
+Answers read a product's whole history and keep it in memory until the database changes. An opening reads the database
+each time, because a session that completed a moment ago counts. Levels belong to one contract. The front contract is
+chosen by volume of completed sessions, and changes between sessions only.
 """
 
 import threading
@@ -69,15 +69,15 @@ class CompletedSessions:
     # -- completed sessions
 
     def visible(self, scope: Scope, product: Product, now_ns: int) -> tuple[VisibleSessions, int]:
-        """Return the sessions of a product that a scope may see, and the time (ns UTC) at which that changes."""
+        """Return the sessions of a product that a scope's owner may see, and when (ns UTC) that changes."""
         return self._visibility.of(scope, product, self._load(scope.owners, product.root), now_ns)
 
     def unavailable_reasons(
         self, scope: Scope, product: Product, contract: Contract | None, now_ns: int
     ) -> tuple[list[str], int | None]:
-        """Return codes for why a scope sees no completed session of a product, or of one contract.
+        """Return codes for why a scope's owner sees no completed session of a product, or of one contract.
 
-        If only an embargo prevents it, also return when it ends (ns UTC).
+        If only an embargo prevents it, also return when the embargo ends (ns UTC).
         """
         next_ns: int | None = None
         denied = False
@@ -105,7 +105,7 @@ class CompletedSessions:
         return reasons, next_ns
 
     def roots(self, scope: Scope) -> frozenset[str]:
-        """Return the roots of products that have sessions of the scope's owners."""
+        """Return the roots of products that have sessions of the owners visible to a scope."""
         return frozenset[str]().union(*(self._roots_of(owner) for owner in scope.owners))
 
     def _roots_of(self, owner: int) -> frozenset[str]:
@@ -163,7 +163,10 @@ class CompletedSessions:
     def _updated(
         self, before: LoadedSessions | None, rows: Sequence[SessionRow], damaged: Sequence[DamagedSession]
     ) -> LoadedSessions:
-        """Return the sessions of database rows. Unchanged ones stay decoded, because most revisions change others."""
+        """Return the sessions of database rows.
+
+        Sessions whose rows did not change stay decoded, because most changes of the revision concern other sessions.
+        """
         known = {_identity(one.row): one for one in before.intact} if before else {}
         intact = [
             one
@@ -183,10 +186,10 @@ class CompletedSessions:
     ) -> Opening:  # fmt: skip
         """Return what a session that opens starts from: prior levels, naked POCs and the average range.
 
-        Raises `StoreBusy`, even while the database's disk hangs. scope: sessions the feed's owner may use; None: all of
-        the operator's. overnight: high and low (ticks) if the stream has seen the overnight session. streamed:
-        contracts of the product that the feed streams; the front is one of them. now_ns: the clock's time (ns UTC),
-        which ends embargoes also for a replayed date.
+        Raises `StoreBusy`, even while the database's disk hangs. scope: the sessions that the feed's owner may use;
+        None: all sessions of the operator. overnight: high and low (ticks) if the stream has seen the overnight
+        session. streamed: contracts of the product that the feed streams; the front is one of them. now_ns: the clock's
+        time (ns UTC), which ends embargoes also for a replayed date.
         """
         before = self._before_open(scope, contract, session, streamed, now_ns)
         if overnight is None and session.kind is SessionKind.RTH and before.overnight is not None:

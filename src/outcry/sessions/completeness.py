@@ -58,7 +58,7 @@ class Usual:
     def share(self, hour: int) -> float:
         """Return the usual share of minutes with a trade at an hour of the week.
 
-        Each day counts with its busiest contract.
+        Of each day, the contract that traded most counts.
         """
         regular, day, night = self._product.activity
         outside = day if hour % 24 in _DAY_HOURS else night
@@ -86,9 +86,9 @@ def unexplained(
 ) -> list[Span]:  # fmt: skip
     """Return the gaps (half-open, ns UTC, in order) that usual activity does not explain.
 
-    minutes: as `activity_of` takes them. front: whether it is the front contract; another contract may trade as
-    rarely as its own session shows. uncovered: times that no file covers; in them only the
-    front's usual activity counts, however quiet the session.
+    minutes: as `activity_of` takes them. front: whether it is the front contract; for another contract, the activity of
+    its own session also counts as usual. uncovered: times that no file covers; in them only the front contract's usual
+    activity counts, however quiet the session.
     """
     level = _level(activity_of(minutes, session, product.zone), usual, front=front)
     holes: list[Span] = []

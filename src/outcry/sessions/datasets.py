@@ -63,7 +63,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """Number of users who have their own data, and of their sessions in total."""
+    """Totals of the data that users own: the number of such users, and of their sessions."""
 
     users: int
     sessions: int

@@ -16,11 +16,11 @@ _AROUND = timedelta(days=14)
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Whether a product trades at one time, and what comes next. Times ns UTC.
+    """Whether a product trades at a given time, and what comes next. Times ns UTC.
 
-    session: the open session; None in a break or while closed. letter: of its bracket, which ends at `bracket_ends_ns`.
-    opens_ns: when trading resumes, if it is closed now. regular_ns: the next open of regular hours; None if the
-    calendar has none.
+    session: the open session; None in a break or while closed. letter: letter of the current bracket, which ends at
+    `bracket_ends_ns`. opens_ns: when trading resumes, if it is closed now. regular_ns: the next open of regular hours;
+    None if the calendar has none.
     """
 
     session: Session | None

@@ -33,7 +33,7 @@ class SqlRecordings:
     def imported(self, owner: int, digest: str) -> Sequence[RecordingId]:
         """Return the recordings that an import added rows to.
 
-        Empty for imports before Outcry stored this.
+        The result is empty for imports by versions that did not store this.
         """
         table = schema.import_recordings
         query = select(table.c.contract, table.c.trade_date, table.c.source, table.c.quality)
@@ -112,7 +112,7 @@ def write_import(
 
 
 def every(query: Select[Any]) -> Select[Any]:
-    """Return a query without further conditions, so that it finds every row."""
+    """Return a query unchanged, so that it finds every row."""
     return query
 
 

@@ -91,7 +91,7 @@ class SessionHistory:
 class SessionInContext:
     """A completed session with the earlier sessions of its contract.
 
-    It is the first one after its history. It also has the contract it was rolled from, if any.
+    The session is the first one after its history. Also stores the contract that it was rolled from, if any.
     """
 
     history: SessionHistory

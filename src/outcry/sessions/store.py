@@ -61,7 +61,8 @@ class SqlStore(SqlAccounts, SqlRecordings):
         """Store all recordings and sessions of one file in one transaction, replacing those of the same identity.
 
         digest: empty if the source is not a file, so that it need not be recognised later. imported: recordings with
-        rows of the file. fresh: those with rows of no other file now; earlier imports into them must be repeated.
+        rows of the file. fresh: recordings that now have rows of no other file, so earlier imports into them must be
+        repeated.
         """
         with self._database.write() as connection:
             write_import(connection, owner, digest, name, recordings, now_ns, imported, fresh)
@@ -78,7 +79,8 @@ class SqlStore(SqlAccounts, SqlRecordings):
         """Delete all recordings and sessions of a source, of all owners, in one transaction.
 
         also: deletes further rows of the source in the same transaction. Return the tape files that are no longer
-        named, for the caller to remove. For feeds only: imported files stay recorded as imported.
+        named, for the caller to remove. For sources that are feeds only, because imported files stay recorded as
+        imported.
         """
         with self._database.write(patience_s=_PATIENCE_S) as connection:
             named = schema.recordings.c.source == source

@@ -14,7 +14,7 @@ RecordingId = tuple[str, str, str, str]
 class TapeFile(NamedTuple):
     """A finished file: its path relative to the tape folder, and the SHA-256 of its bytes in hexadecimal.
 
-    digest: empty for a file written before Outcry stored digests; it is then not compared.
+    digest: empty for a file written before Outcry stored digests; such a file is not compared with a digest.
     """
 
     path: str
@@ -29,8 +29,8 @@ class RecordingRow:
     """A recording: the tape file with one source's data of one contract on one trade date. Owner 0 is the operator.
 
     first_ns, last_ns: first and last event. Counts are rows. path: relative to the tape folder. spans: start and end
-    (ns UTC) of the times its files and feeds cover completely. from_feed: whether one of them is a live feed, so that
-    it was disconnected between spans. digest: SHA-256 of the file in hexadecimal; empty if it was written before
+    (ns UTC) of the times its files and feeds cover completely. from_feed: whether one of the sources is a live feed,
+    which was disconnected between spans. digest: SHA-256 of the file in hexadecimal; empty if it was written before
     digests were stored.
     """
 

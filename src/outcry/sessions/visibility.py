@@ -1,7 +1,7 @@
 """The sessions that each scope (what a caller may see) sees of each product, derived from the stored ones once.
 
-A view ends when the loaded sessions change, or at the time at which the scope may see others. Scopes that see the same
-sessions share everything that is computed from them.
+A view is valid until the loaded sessions change, or until the scope's owner may see other sessions. Scopes with the
+same sessions share everything that is computed from these.
 """
 
 import threading
@@ -30,7 +30,7 @@ class LoadedSessions:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What a scope sees of `loaded` at any time from `since_ns` to before `until_ns` (ns UTC)."""
+    """What the owner of a scope sees of `loaded` at any time from `since_ns` to before `until_ns` (ns UTC)."""
 
     loaded: Sequence[LoadedSessions]
     since_ns: int

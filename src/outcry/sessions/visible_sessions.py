@@ -82,7 +82,7 @@ class VisibleSessions:
         return found[-1] if found else None
 
     def in_context(self, contract: Contract | None) -> Sequence[SessionInContext]:
-        """Return every complete RTH session of a contract, ascending; None: of the front contract of each date."""
+        """Return every complete RTH session of a contract, ascending; for None, of the front contract of each date."""
         found = self._in_context.get(contract)
         if found is None:
             found = self._of_contract(contract) if contract else self._of_fronts()
