@@ -32,14 +32,14 @@ def test_processes_find_each_other_by_role_and_a_process_that_ends_is_removed_by
     async def main() -> None:
         async with process(jetstream) as one, process(jetstream) as two, process(jetstream) as three:
             assert len({one.name, two.name, three.name}) == 3
-            async with one.here(["engine", "api"]), two.here(["engine"]), three.here([]):
+            async with one.announce(["engine", "api"]), two.announce(["engine"]), three.announce([]):
                 both = sorted([one.name, two.name])
                 for each in (one, two, three):
                     await until(lambda each=each: each.members("engine") == both, "both engines are known")
                 assert two.members("api") == three.members("api") == [one.name]
                 assert one.members("feeds") == three.members("feeds") == []
                 assert all(each.connected for each in (one, two, three))
-                async with three.here(["feeds"]):
+                async with three.announce(["feeds"]):
                     await until(lambda: one.members("feeds") == [three.name], "the feeds process is known")
                 await until(lambda: one.members("feeds") == [], "it is gone")
             assert one.members("engine") == []
@@ -52,8 +52,8 @@ def test_a_process_without_heartbeats_is_removed(jetstream: JetStream) -> None:
         async with (
             process(jetstream) as one,
             process(jetstream) as two,
-            one.here(["engine"]),
-            two.here(["engine"]),
+            one.announce(["engine"]),
+            two.announce(["engine"]),
         ):
             await until(lambda: two.name in one.members("engine"), "the other is known")
             await two._heartbeats.stop()  # pyright: ignore[reportPrivateUsage]  # as if it were killed
@@ -70,8 +70,8 @@ def test_with_the_bus_away_all_is_as_last_known_and_nobody_is_missed_as_it_comes
         async with (
             process(jetstream) as one,
             process(jetstream) as two,
-            one.here(["engine"]),
-            two.here(["engine"]),
+            one.announce(["engine"]),
+            two.announce(["engine"]),
         ):
             both = sorted([one.name, two.name])
             await until(lambda: one.members("engine") == two.members("engine") == both, "both are known")
@@ -79,7 +79,7 @@ def test_with_the_bus_away_all_is_as_last_known_and_nobody_is_missed_as_it_comes
             seen: set[tuple[str, ...]] = set()
             watching = asyncio.create_task(_watch(one, two, seen))
             await until(lambda: not one.connected and not two.connected, "both know that the bus is away")
-            async with one.here(["api"]):  # started while the bus is unavailable
+            async with one.announce(["api"]):  # started while the bus is unavailable
                 jetstream.start(0)
                 await until(lambda: two.members("api") == [one.name], "what changed meanwhile is known")
                 end_s = time.monotonic() + 4

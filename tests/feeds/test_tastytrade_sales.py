@@ -179,15 +179,15 @@ _sensible = {"index": 5, "time": NOW // MS, "price": Decimal("6700.25"), "size":
 )
 def test_whatever_is_sent_is_read_or_said_not_to_be(sales: list[dict[str, Any]]) -> None:
     clock = PeerClock(FixedPeer())
-    sales, candles = series.SaleSeries(Decimal(1), clock, deque(), 0), series.CandleSeries(Decimal(1))
+    sale_series, candles = series.SaleSeries(Decimal(1), clock, deque(), 0), series.CandleSeries(Decimal(1))
     for changed in sales:
         event = {**_sensible, **changed}
         with contextlib.suppress(FeedLost):
-            sales.receive(event)
+            sale_series.receive(event)
         with contextlib.suppress(FeedLost):
             candles.receive(event)
-    rows, amends = sales.live()
-    past = sales.past()
+    rows, amends = sale_series.live()
+    past = sale_series.past()
     assert (rows["size"] > 0).all()
     assert (past["size"] > 0).all()
     assert len(rows) + len(past) + len(amends) <= 2 * len(sales)

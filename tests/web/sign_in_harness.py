@@ -59,9 +59,9 @@ class Mailbox:
 
 @dataclass
 class SignInService:
-    """An OpenID provider that says what the test has it say."""
+    """An OpenID provider whose answer the test sets as `claims`."""
 
-    answer: OpenIdAnswer
+    claims: OpenIdAnswer
     name: str = "Example ID"
     asked: list[OpenIdRequest] = field(default_factory=list)
 
@@ -71,7 +71,7 @@ class SignInService:
 
     def answer(self, code: str, request: OpenIdRequest) -> OpenIdAnswer:
         assert code == "good"
-        return self.answer
+        return self.claims
 
 
 @dataclass

@@ -301,7 +301,7 @@ def test_another_browsers_way_back_is_none(named: SignInHarness, service: SignIn
 def test_who_has_no_account_is_told_to_be_invited_and_comes_in_by_an_invitation(
     named: SignInHarness, service: SignInService
 ) -> None:
-    service.answer = answer_of(BEN, authenticated_ns=None)
+    service.claims = answer_of(BEN, authenticated_ns=None)
     visitor = named.visitor()
     reply = visitor.get(sent_away(visitor, service, "/sign-in/openid"))
     assert reply.status == 422
@@ -316,7 +316,7 @@ def test_who_has_no_account_is_told_to_be_invited_and_comes_in_by_an_invitation(
 def test_who_is_invited_need_not_be_who_is_signed_in(named: SignInHarness, service: SignInService) -> None:
     visitor = named.signed_in()
     ann = dict(visitor.cookies)
-    service.answer = answer_of(BEN, authenticated_ns=None)
+    service.claims = answer_of(BEN, authenticated_ns=None)
     token = named.invitation(BEN)
     assert f"signed in as {ANN}" in visitor.get(f"/invite?token={token}").text
     came = visitor.get(sent_away(visitor, service, f"/sign-in/openid?token={token}"))
@@ -335,7 +335,7 @@ def test_the_sign_in_service_proves_anew_who_it_is(named: SignInHarness, service
     assert stale.status == 422, "a proof of long ago was taken"
     assert 'action="/confirm' in stale.text
     back = sent_away(visitor, service, "/sign-in/openid?next=/account/security/password")
-    service.answer = answer_of(ANN, authenticated_ns=named.clock.now_ns())
+    service.claims = answer_of(ANN, authenticated_ns=named.clock.now_ns())
     assert follow(visitor, visitor.get(back)).status == 200
 
 
