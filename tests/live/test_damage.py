@@ -2,8 +2,9 @@
 
 import asyncio
 import sqlite3
+from collections.abc import AsyncIterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,29 @@ from tests.live.test_bars import (
 
 from outcry.app.installation import Installation
 from outcry.database.database import DATABASE_FILE
+from outcry.live.background_log import BackgroundLog
+from outcry.market.instruments import Contract
 from outcry.market.live_session import LiveView
-from outcry.trades.feed import CaughtUp, Heartbeat
+from outcry.trades.feed import CaughtUp, Cursor, Event, Heartbeat
 from outcry.trades.records import Quality
 
 CAUGHT = CaughtUp(OPEN, Quality.TICKS)
 MORNING = [CAUGHT, *(trades(n, n + 30) for n in (0, 30, 60, 90)), Heartbeat(OPEN + 120 * MINUTE), 60.0]
+
+
+@dataclass
+class FrameByFrameFeed(ScriptFeed):
+    """Feed that waits until each event is written, because the log combines waiting trades in one frame."""
+
+    log: BackgroundLog | None = None
+
+    async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+        assert self.log is not None
+        async for event in super().open(contract, since):
+            yield event
+            written = self.log.pending_write(KEY)
+            if written is not None:
+                await written
 
 
 def log_of(installation: Installation) -> Path:
@@ -40,7 +58,8 @@ def two_hours(installation: Installation) -> None:
     """Log 120 trades of seven lots, and take a snapshot of them all."""
 
     async def work(harness: EngineHarness) -> None:
-        await followed_for_two_hours(harness, ScriptFeed([MORNING], caps=PRESENT))
+        feed = FrameByFrameFeed([MORNING], caps=PRESENT, log=harness.log)
+        await followed_for_two_hours(harness, feed)
 
     run(installation, work)
 
