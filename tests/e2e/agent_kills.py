@@ -167,7 +167,7 @@ def push(spool: Path, url: str, key: str, rows: Rows, clock: FastClock, seed: in
             while True:
                 await asyncio.sleep(0.05)
                 queues = list(agent.spool.queues.values())
-                if queues and all(queue.time_ns > DONE_NS and queue.waiting <= 3 for queue in queues):
+                if queues and all(queue.position.time_ns > DONE_NS and queue.waiting <= 3 for queue in queues):
                     break
             running.cancel()
             with suppress(asyncio.CancelledError):
@@ -216,9 +216,7 @@ class Campaign:
     def run(self) -> None:
         """Kill both at any moment until it was often enough; then let the day end."""
         journal = self.folder / "data" / "live" / "1" / "tape" / ES.key
-        while (
-            sum(path.stat().st_size for path in journal.glob("*.log")) < JOURNALLED
-        ):  # what was before has come
+        while sum(path.stat().st_size for path in journal.glob("*.log")) < JOURNALLED:
             time.sleep(0.02)
         self.clock.start()
         while sum(self.kills.values()) < self.wanted and self.clock.now_ns() < DONE_NS - 3 * MINUTE:
