@@ -167,7 +167,9 @@ def push(spool: Path, url: str, key: str, rows: Rows, clock: FastClock, seed: in
             while True:
                 await asyncio.sleep(0.05)
                 queues = list(agent.spool.queues.values())
-                if queues and all(queue.position.time_ns > DONE_NS and queue.waiting <= 3 for queue in queues):
+                if queues and all(
+                    queue.position.time_ns > DONE_NS and queue.waiting <= 3 for queue in queues
+                ):
                     break
             running.cancel()
             with suppress(asyncio.CancelledError):
