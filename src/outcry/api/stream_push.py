@@ -35,7 +35,10 @@ class EncodedAlert:
 
 
 class StreamPush:
-    """Writes new events to the streams that wait for them, and wakes the others. Used on one event loop."""
+    """Writes new events to the streams that have sent all earlier ones, and wakes those that are behind.
+
+    A woken stream sends what is missing itself. Used on one event loop.
+    """
 
     def __init__(self, edge: Edge, sent: dict[str, int]) -> None:
         self._edge, self._sent = edge, sent

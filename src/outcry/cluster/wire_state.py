@@ -23,11 +23,12 @@ _LEVEL = 1
 
 
 class State(msgspec.Struct, array_like=True, frozen=True):
-    """A stream as its owner publishes it. The order of fields is the wire format: change the edition with it.
+    """A stream as its owner publishes it. The order of fields is the wire format.
 
-    by: name of the process that owns the stream. invented: whether the market is simulated. own_clock: whether the feed
-    has its own clock. feed_code: the feed's code. reason, market_ns, trade_date: see `Availability`. capture:
-    compressed; empty before the session's first trade.
+    edition: version of the wire format, which changes with the fields. by: name of the process that owns the stream.
+    invented: whether the market is simulated. own_clock: whether the feed has its own clock. feed_code: its code.
+    reason, market_ns, trade_date: see `Availability`. capture: the session's state, compressed; empty before its first
+    trade.
     """
 
     edition: str

@@ -123,7 +123,10 @@ class ScidTail:
 
     def _check(self, contract: Contract) -> None:
         if contract != self._contract:
-            raise FeedRefused("unknown_contract", f"{self._path.name} is for {self._contract.key}")
+            raise FeedRefused(
+                "unknown_contract",
+                f"{self._path.name} contains trades of {self._contract.key}, not of {contract.key}",
+            )
         named = ContractNames(self._universe).in_file_name(self._path, self._universe.expiry(contract))
         if named not in {None, contract}:
             raise FeedRefused("wrong_contract", f"{self._path.name} is not a file of {contract.key}")

@@ -24,7 +24,7 @@ MOST_S = 60.0
 class Workers:
     """Threads for work that may wait for the database.
 
-    `silence_s`: how long all threads may be idle while a request waits.
+    `silence_s`: how long no thread may use the processor before a wait fails; the database then does not respond.
     """
 
     def __init__(self, threads: int, name: str, silence_s: float, most_s: float = MOST_S) -> None:

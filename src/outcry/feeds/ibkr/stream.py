@@ -27,7 +27,7 @@ _CUT_NS = 2 * NANOS_PER_SECOND
 
 
 class Stream:
-    """The event stream of one contract on one session.
+    """The event stream of one contract over one connection to TWS.
 
     owed: minutes (ns UTC) for which only bars were received and trades are still to come; updated in place.
     """

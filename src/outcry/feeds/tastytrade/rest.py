@@ -144,7 +144,7 @@ class TastytradeRest:
                 self._tokens.refused(token)
                 if not again:
                     raise CredentialsRejected(
-                        "login_refused", "tastytrade rejected its own access token"
+                        "login_refused", "tastytrade rejected an access token that it had just issued"
                     ) from None
                 continue
             data = answer.get("data")
