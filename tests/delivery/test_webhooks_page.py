@@ -54,4 +54,4 @@ def test_the_words_that_switch_a_slack_webhook_off_are_all_there() -> None:
 
 
 def test_the_marks_of_severities_are_those_of_the_messages() -> None:
-    assert re.findall(r"[■▲●] [A-Z]+", PAGE) == list(MARKS.values())
+    assert [" ".join(mark.split()) for mark in re.findall(r"[■▲●]\s[A-Z]+", PAGE)] == list(MARKS.values())
