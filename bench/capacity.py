@@ -1,7 +1,8 @@
-"""Capacity of a cluster, computed from measurements: `python -m bench.capacity` prints the table of `docs/scaling.md`.
+"""Capacity of a cluster, computed from measurements.
 
-A test compares that page with the output. Each input is a stated assumption or a measurement with its source in
-docs/scaling.md. All other values are products of these.
+`python -m bench.capacity` prints the table of `docs/explanation/scaling.md`. A test compares that page with the
+output. Each input is a stated assumption or a measurement with its source on that page. All other values are products
+of these.
 """
 
 import sys
@@ -38,7 +39,7 @@ class Load:
 class Measured:
     """Measured costs: processor time in microseconds, memory and network traffic in bytes.
 
-    docs/scaling.md states where each was measured.
+    docs/explanation/scaling.md states where each was measured.
     """
 
     fold_us: float = 16.7

@@ -30,6 +30,7 @@ from bench.measurement import Size, Unavailable
 from bench.vendor import RATES, Ahead
 
 from outcry.app.installation import Installation, open_installation
+from outcry.app.live import stores_of
 from outcry.app.settings import Settings
 from outcry.connections.feed_factory import FeedFactory
 from outcry.connections.model import ConnectionPhase, ConnectionRow
@@ -38,8 +39,7 @@ from outcry.connections.store import SqlConnectionStore
 from outcry.connections.supervisor import ConnectionSupervisor
 from outcry.feeds.adapters import adapters
 from outcry.http.server import collect_rarely
-from outcry.live.archive import Archive
-from outcry.live.engine import Engine, Market, Stores
+from outcry.live.engine import Engine, Market
 from outcry.live.model import FanOut
 from outcry.market.instruments import Contract
 from outcry.trades.feed import Cursor, Event, Feed, Trades
@@ -234,8 +234,7 @@ def _parts(
         reference.universe, reference.calendar, clock, installation.licences.of_user,
         lambda: FanOut(installation.licences.audience, clock.now_ns()),
     )  # fmt: skip
-    archive = Archive(lambda: installation.importer, reference.calendar.session_at)
-    stores = Stores(installation.log, installation.alerts, installation.alerts, installation.store, archive)
+    stores = stores_of(installation, installation.log, installation.alerts)
     engine = Engine(stores, market, installation.registry, _report)
     store = SqlConnectionStore(installation.database)
     parts = store, installation.vault, adapters(), reference.universe, clock, places

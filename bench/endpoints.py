@@ -2,7 +2,8 @@
 
 It prints its port. For each line on its standard input it prints the requests received since the previous one. A
 request has the time of its first byte (ns, monotonic) and the keys of the alerts in it. Paths: `/ok/…`, `/close/…`
-(closes the connection), `/500/…`, `/hang/…`. Its certificate uses an elliptic curve and is valid for an hour.
+(closes the connection), `/500/…`, `/hang/…`. Its certificate uses an elliptic curve and, like those of public hosts, is
+issued by an intermediate authority. It is valid for an hour.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from typing import cast
 
 import msgspec
 import uvloop
-from support.certificates import certificate
+from support.certificates import chained_certificate
 
 DOMAIN = "hooks.example.com"
 CERTIFICATE = "certificate.pem"
@@ -70,7 +71,7 @@ class Endpoint(asyncio.Protocol):
 async def _serve(folder: Path, hosts: int) -> None:
     noted: list[tuple[int, bytes]] = []
     loop = asyncio.get_running_loop()
-    context, port = certificate(folder, f"*.{DOMAIN}").server, 0
+    context, port = chained_certificate(folder, f"*.{DOMAIN}").server, 0
     for host in range(hosts):
         server = await loop.create_server(
             lambda: Endpoint(noted), number_of(host), port, ssl=context, backlog=1024

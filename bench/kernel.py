@@ -10,7 +10,7 @@ from bench.measurement import Size, Unavailable, in_turn, pinned
 
 from outcry.market.kernels import BulkFold
 from outcry.market.ladder import bracket_windows
-from outcry.market.profile import SessionProfile, profile_of
+from outcry.market.profile import SessionProfile, profile_of, volume_area
 from outcry.market.units import PRICE_SCALE
 
 Windows = tuple[tuple[int, int], ...]
@@ -57,6 +57,7 @@ def profile(made: Trades, windows: Windows) -> SessionProfile:
     fold.trades(*made)
     ladder = fold.ladder()
     assert ladder is not None
+    volume_area(ladder)
     return profile_of(ladder, 2)
 
 

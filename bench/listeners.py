@@ -1,8 +1,9 @@
-"""A thousand readers of event streams: `python -m bench.listeners PORT KEYS SYMBOLS COUNT SECONDS`.
+"""A thousand readers of event streams: `python -m bench.listeners PORT KEYS SYMBOLS COUNT`.
 
 KEYS is a file with one key per line; each has as many streams as its tier allows. It prints a JSON line when all
-streams are open (`{"ready": ...}`), and one with the results of the seconds after that. A reader searches for the ends
-of events and for their names. It also reads the time of the newest trade in them, which yields its age on arrival.
+streams are open (`{"ready": ...}`). It counts from one line of input to the next, and prints the results. A reader
+searches for the ends of events and for their names. It also reads the time of the newest trade in them, which yields
+its age on arrival.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
-from time import monotonic_ns
+from time import monotonic, monotonic_ns
 
 import numpy as np
 import uvloop
@@ -78,8 +79,8 @@ class Reader(asyncio.Protocol):
         self._totals.lost += self._totals.counting
 
 
-async def listen(port: int, keys: list[str], symbols: list[str], count: int, seconds: float) -> None:
-    """Open all streams in groups, and count."""
+async def listen(port: int, keys: list[str], symbols: list[str], count: int) -> None:
+    """Open all streams in groups, and count while asked to."""
     loop, totals = asyncio.get_running_loop(), Totals(count)
     each = STREAMS_ALLOWED["admin"]
     readers: list[asyncio.BaseTransport] = []
@@ -96,12 +97,13 @@ async def listen(port: int, keys: list[str], symbols: list[str], count: int, sec
         await totals.all_there.wait()
     await asyncio.sleep(2.0)
     _say(ready=count)
-    totals.counting = True
-    await asyncio.sleep(seconds)
-    totals.counting = False
+    await asyncio.to_thread(sys.stdin.readline)
+    totals.counting, began_s = True, monotonic()
+    await asyncio.to_thread(sys.stdin.readline)
+    totals.counting, seconds = False, monotonic() - began_s
     ages = _ages(totals.told)
     _say(
-        events={name.decode(): number for name, number in totals.events.items()}, bytes=totals.bytes,
+        seconds=seconds, events={name.decode(): number for name, number in totals.events.items()}, bytes=totals.bytes,
         lost=totals.lost, now=monotonic_ns(), ages=[int(x) for x in np.percentile(ages, (50, 99, 100))] if ages else [],
     )  # fmt: skip
     for transport in readers:
@@ -122,7 +124,5 @@ def _say(**what: object) -> None:
 
 
 if __name__ == "__main__":
-    number, file, names, how_many, how_long = sys.argv[1:]
-    uvloop.run(
-        listen(int(number), Path(file).read_text().split(), names.split(","), int(how_many), float(how_long))
-    )
+    number, file, names, how_many = sys.argv[1:]
+    uvloop.run(listen(int(number), Path(file).read_text().split(), names.split(","), int(how_many)))

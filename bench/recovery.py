@@ -13,11 +13,11 @@ from bench.tape import FEEDS, Gate, TapeFeed, contracts, furnish, regular_hours,
 from support.engines.jetstream import JetStream
 
 from outcry.app.installation import Installation, open_installation
+from outcry.app.live import stores_of
 from outcry.app.settings import read_settings
 from outcry.cluster.nats.log import JetStreamLog
 from outcry.cluster.nats.thread import LinkThread
-from outcry.live.archive import Archive
-from outcry.live.engine import Engine, Market, Stores
+from outcry.live.engine import Engine, Market
 
 BATCH = 256
 _TRADES = 5_000_000
@@ -72,8 +72,7 @@ def more(size: Size) -> Iterator[Figure]:
 
 
 def _engine(installation: Installation, log: JetStreamLog) -> Engine:
-    archive = Archive(lambda: installation.importer, installation.reference.calendar.session_at)
-    stores = Stores(log, _NoSnapshots(), installation.alerts, installation.store, archive)
+    stores = stores_of(installation, log, _NoSnapshots())
     market = Market(
         installation.reference.universe,
         installation.reference.calendar,

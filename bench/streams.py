@@ -2,24 +2,27 @@
 
 The service and its readers are separate processes on real sockets of this machine. Every product trades every 100
 milliseconds, so that each of the four checks per second finds a change. The bare server only writes an event of the
-same size to as many sockets, four times a second. Both have their readers at the same time.
+same size to as many sockets, four times a second. A second service with the same trades has no readers; the difference
+of the two services is what the readers cost. All three run at the same time, and costs are per event received.
 """
 
 import asyncio
 import json
+import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, ClassVar
 
 import uvloop
 from bench.figures import Figure, Rounds, at_least, at_most, shown
-from bench.latency import add_keys, served
+from bench.latency import Served, add_keys, served
 from bench.measurement import Scale, Size
 from bench.processes import cpu_ns, pss_bytes
 from bench.tape import PRODUCTS, contracts, lay_out
@@ -43,41 +46,52 @@ def goals(size: Size) -> Iterator[Figure]:
         lay_out(folder / "data", history=size.of(20, 20, 1))
         keys = add_keys(folder / "data", -(-readers // STREAMS_ALLOWED["admin"]))
         (folder / "keys").write_text("\n".join(keys))
-        task = {"data": str(folder / "data"), "out": str(folder / "notes.npz"), "feeds": 1, "rows_a_beat": 1,
-                "beat_ms": BEAT_MS}  # fmt: skip
-        service = stack.enter_context(served(task, folder / "errors"))
+        shutil.copytree(folder / "data", folder / "other")
+        service = stack.enter_context(_service(folder / "data", folder))
+        unread = stack.enter_context(_service(folder / "other", folder))
         port, zero_ns = service.wait_for("port"), service.wait_for("zero")
+        unread.wait_for("zero")
         sleep(size.of(3.0, 3.0, 0.5))
-        empty = pss_bytes(service.process.pid)
-        (idle,) = _windows([service.process.pid], size.rounds, window_s)
-        with _listening(port, folder / "keys", 10, 1.0) as few:
-            sample = json.loads(few())
+        with _listening(port, folder / "keys", 10) as few:
+            few.start()
+            sleep(1.0)
+            sample = few.counted()
         event_bytes = sample["bytes"] // max(1, sum(sample["events"].values()))
         bare_pid, bare_port = stack.enter_context(_bare_server(event_bytes))
-        lasts_s = size.rounds * window_s
         with (
-            _listening(port, folder / "keys", readers, lasts_s) as ours,
-            _listening(bare_port, folder / "keys", readers, lasts_s) as theirs,
+            _listening(port, folder / "keys", readers) as ours,
+            _listening(bare_port, folder / "keys", readers) as theirs,
         ):
-            used, bare = _windows([service.process.pid, bare_pid], size.rounds, window_s)
-            found, least = json.loads(ours()), json.loads(theirs())
-        memory = pss_bytes(service.process.pid) - empty
-    extra = Rounds.of([cost - idle.median for cost in used.costs])
-    if extra.best <= 0 and size.scale is not Scale.SMOKE:
+            ours.start()
+            theirs.start()
+            pids = [service.process.pid, unread.process.pid, bare_pid]
+            used, idle, bare = _windows(pids, size.rounds, window_s)
+            memory = pss_bytes(service.process.pid) - pss_bytes(unread.process.pid)
+            found, least = ours.counted(), theirs.counted()
+    told, bare_told = (sum(each["events"].values()) / each["seconds"] for each in (found, least))
+    extra = [whole - without for whole, without in zip(used.costs, idle.costs, strict=True)]
+    if min(extra) <= 0 and size.scale is not Scale.SMOKE:
         raise RuntimeError("the service needed less with readers than without: the machine is too busy")
-    told = (found["events"].get("quote", 0) + found["events"].get("levels", 0)) / lasts_s
-    bare_told = sum(least["events"].values()) / lasts_s
-    note = f"{100 * extra.median:.0f} % to {shown(100 * bare.median)} % of a processor, "
-    note += (
-        f"{100 * idle.median:.0f} % without readers; {event_bytes} bytes an event, {bare_told:,.0f}/s there; "
-    )
-    note += f"{memory / readers / 1e3:.0f} kB a reader"
+    note = f"{100 * median(extra):.1f} % to {shown(100 * bare.median)} % of a processor, "
+    note += f"{100 * idle.median:.0f} % without readers; {event_bytes} bytes an event; "
+    note += f"{told:,.0f} events/s to {bare_told:,.0f}/s; {memory / readers / 1e3:.0f} kB a reader"
     name = f"SSE updates to {readers:,} readers, processor time"
-    yield Figure.ratio(name, extra, bare, "a bare server", at_most(2), note)
+    ours_each, theirs_each = (
+        Rounds.of([cost / rate for cost in costs]) for costs, rate in ((extra, told), (bare.costs, bare_told))
+    )
+    yield Figure.ratio(name, ours_each, theirs_each, "a bare server", at_most(2), note)
     p50, p99, worst = ((age - zero_ns) / 1e6 for age in found["ages"])
     note = f"age of the newest trade: p50 {p50:.0f} ms, p99 {p99:.0f} ms, worst {worst:.0f} ms; {found['lost']} cut off"
     least_told = at_least(0.95 * readers * A_SECOND)
     yield Figure(f"SSE updates to {readers:,} readers", told, "a second", note, goal=least_told)
+
+
+@contextmanager
+def _service(data: Path, folder: Path) -> Generator[Served]:
+    """Run a service whose products trade ten times a second each."""
+    task = {"data": str(data), "out": f"{data}.npz", "feeds": 1, "rows_a_beat": 1, "beat_ms": BEAT_MS}
+    with served(task, folder / f"{data.name}.errors") as service:
+        yield service
 
 
 def _windows(pids: list[int], rounds: int, window_s: float) -> list[Rounds]:
@@ -91,21 +105,41 @@ def _windows(pids: list[int], rounds: int, window_s: float) -> list[Rounds]:
     return [Rounds.of(each) for each in shares]
 
 
+class _Readers:
+    """A process of readers that have opened their streams. They count from `start` until `counted`."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._stdin, self._stdout = process.stdin, process.stdout
+
+    def start(self) -> None:
+        """Make the readers count the events that they receive."""
+        self._stdin.write("count\n")
+        self._stdin.flush()
+
+    def counted(self) -> dict[str, Any]:
+        """End the streams; return what the readers counted."""
+        self.start()
+        return json.loads(self._stdout.readline())
+
+
 @contextmanager
-def _listening(port: int, keys: Path, readers: int, seconds: float) -> Generator[Any]:
-    """Run readers, which have opened their streams; the function yielded returns what they counted, as JSON."""
+def _listening(port: int, keys: Path, readers: int) -> Generator[_Readers]:
+    """Run readers, which have opened their streams."""
     symbols = ",".join(contract.root for contract in contracts(load_reference())[:PRODUCTS])
-    command = [sys.executable, "-m", "bench.listeners", *map(str, (port, keys, symbols, readers, seconds))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as listeners:
+    command = [sys.executable, "-m", "bench.listeners", *map(str, (port, keys, symbols, readers))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as listeners:
         timer = threading.Timer(LIMIT_S, listeners.kill)
         timer.start()
         try:
             assert listeners.stdout is not None
             if not listeners.stdout.readline():
                 raise RuntimeError("the readers ended early")
-            yield listeners.stdout.readline
+            yield _Readers(listeners)
         finally:
             timer.cancel()
+            listeners.kill()
 
 
 # -- the minimal server
@@ -146,10 +180,12 @@ async def _tell_all(port: int, size: int) -> None:
     data = head + b"x" * max(0, size - len(head) - 2) + b"\n\n"
     await asyncio.get_running_loop().create_server(_Told, "127.0.0.1", port)
     print("up", flush=True)
+    due_s = monotonic()
     while True:
         for transport in tuple(_Told.everyone):
             transport.write(data)  # type: ignore[attr-defined]
-        await asyncio.sleep(1 / A_SECOND)
+        due_s += 1 / A_SECOND
+        await asyncio.sleep(due_s - monotonic())
 
 
 if __name__ == "__main__":

@@ -109,9 +109,8 @@ def load(
     """
     script = question.keys.with_name("load.lua")
     script.write_text(_LUA)
-    limit_s = (
-        3 + count // 200
-    )  # an interrupt before `wrk` waits for its end is lost: it then runs for this long
+    # An interrupt before `wrk` waits for its end is lost: it then runs for this long.
+    limit_s = 3 + count // 200
     command = [
         "wrk",
         "-t1",

@@ -24,11 +24,11 @@ from bench.measurement import Size, within
 from bench.tape import SEED
 
 from outcry.app.installation import Installation, open_installation
+from outcry.app.live import stores_of
 from outcry.app.settings import read_settings
 from outcry.feeds.simulator.feed import SimulatorFeed
 from outcry.feeds.simulator.market import SimulatedMarket
-from outcry.live.archive import Archive
-from outcry.live.engine import Engine, Market, Stores
+from outcry.live.engine import Engine, Market
 from outcry.market.calendar import SessionKind
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 
@@ -116,15 +116,8 @@ async def _played(installation: Installation, days: int, roots: Sequence[str]) -
     found = calendar.trading_days("ES", FIRST, date(FIRST.year, 12, 31))[:days]
     opens = [calendar.session(root, found[0].trade_date, SessionKind.ETH) for root in roots]
     clock = Stepped(max(session.open_ns for session in opens if session) + NANOS_PER_MINUTE, len(roots))
-    stores = Stores(
-        installation.log,
-        installation.alerts,
-        installation.alerts,
-        installation.store,
-        Archive(lambda: installation.importer, installation.reference.calendar.session_at),
-    )
     engine = Engine(
-        stores,
+        stores_of(installation, installation.log, installation.alerts),
         Market(universe, calendar, clock, installation.licences.of_user),
         installation.registry,
         speedup=SPEEDUP,
