@@ -5,6 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 COMPILED := build/compiled
+# `make bench install` runs the bench of that name: what follows `bench` names benches, not targets.
+ifeq ($(firstword $(MAKECMDGOALS)),bench)
+BENCH += $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))
+OTHER_NAMES := $(filter-out bench install,$(MAKECMDGOALS))
+endif
 
 help:            ## list the commands
 	@sed -n 's/^\([a-z]*\): *.*## /make \1\t/p' $(MAKEFILE_LIST)
@@ -22,13 +27,11 @@ $(BIN)/uv pip compile --quiet --system-certs --universal --python-version 3.11 -
 	--no-annotate --custom-compile-command 'make lock' --constraint constraints.txt
 endef
 
-WHEEL = $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
-
 lock:            ## write the lock files in requirements/ after a change of pyproject.toml or constraints.txt
 	@test -x $(BIN)/uv || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
-	$(LOCK) pyproject.toml --all-extras --group dev --group build --group bench --output-file requirements/dev.txt
-	$(LOCK) pyproject.toml --extra cluster --extra databento --extra ibkr --extra massive --extra projectx \
+	$(LOCK) pyproject.toml --all-extras --group dev --group docs --group build --group bench --output-file requirements/dev.txt
+	$(LOCK) pyproject.toml --extra serve --extra files --extra cluster --extra databento --extra ibkr --extra massive --extra projectx \
 		--output-file requirements/deploy.txt
 	$(LOCK) --group build --output-file requirements/build.txt
 
@@ -42,20 +45,20 @@ pure:            ## remove what `make compiled` built
 	@find src -name '*.so' -delete
 
 wheel: $(READY)  ## build the source distribution and two wheels in dist/: compiled for this platform, and pure Python
-	rm -rf build/lib* dist
-	COMPILE_OUTCRY=1 $(WHEEL)
-	$(WHEEL)
+	$(BIN)/python -c 'from pathlib import Path; from support.wheel import build_release; build_release(Path("dist"))'
 	$(BIN)/python -c 'from setuptools.build_meta import build_sdist; build_sdist("dist")'
 
 run: $(READY) pure    ## run the demo on http://localhost:8000
 	$(BIN)/outcry serve --demo
 
-browser:         ## install Chromium, curl, wrk, nginx and a C compiler (Debian packages) for tests and benchmarks
+browser:         ## install Chromium, curl, wrk, nginx, zsh, fish and a C compiler (Debian packages) for tests and benchmarks
 	@missing=; \
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || missing=" chromium"; \
 	command -v curl >/dev/null || missing="$$missing curl"; \
 	command -v wrk >/dev/null || missing="$$missing wrk"; \
 	command -v nginx >/dev/null || missing="$$missing nginx-light"; \
+	command -v zsh >/dev/null || missing="$$missing zsh"; \
+	command -v fish >/dev/null || missing="$$missing fish"; \
 	command -v cc >/dev/null || missing="$$missing gcc libc6-dev"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -96,10 +99,16 @@ $(COMPILED)/.ready: $(shell find src -name '*.py' -o -name '*.c') pyproject.toml
 	$(BIN)/python -m support.wheel $(COMPILED)
 	@touch $@
 
-bench: $(READY) browser $(COMPILED)/.ready pure  ## compare with peers and limits, in both forms: BENCH="--quick http live"
+bench: $(READY) browser $(COMPILED)/.ready pure  ## compare with peers and limits, in both forms: make bench http; BENCH="--quick http live"
 	$(BIN)/python -m bench $(BENCH) --json build/pure.json
 	PYTHONPATH=$(CURDIR)/$(COMPILED) $(BIN)/python -m bench $(BENCH) --table --json build/compiled.json
 	$(BIN)/python -m bench.report build/pure.json build/compiled.json
+
+ifdef OTHER_NAMES
+$(OTHER_NAMES): bench
+	@:
+.PHONY: $(OTHER_NAMES)
+endif
 
 format: $(READY) ## format, and fix what ruff can fix
 	$(BIN)/ruff format src tests support bench sim tools
@@ -108,15 +117,24 @@ format: $(READY) ## format, and fix what ruff can fix
 words: $(READY)  ## list wording to edit and long sentences, never fails: PLACES="docs README.md", FLAGS=--count
 	$(BIN)/python tools/words.py $(FLAGS) $(PLACES)
 
-docs: $(READY)   ## regenerate the generated pages and the OpenAPI snapshot
-	$(BIN)/python tests/arch/settings_page.py > docs/settings.md
-	$(BIN)/python tests/arch/alerts_page.py > docs/alerts.md
-	$(BIN)/python tests/arch/connections_page.py > docs/connections.md
-	$(BIN)/python tests/arch/logs_page.py > docs/logs.md
-	$(BIN)/python -m outcry.http.errors_page > docs/errors.md
+site: $(READY)   ## build the documentation site in build/site; every warning is an error
+	$(BIN)/zensical build --clean --strict
+
+docs: $(READY)   ## regenerate the generated pages and pictures, and the OpenAPI snapshot
+	$(BIN)/python tests/arch/settings_page.py > docs/reference/settings.md
+	$(BIN)/python tests/arch/alerts_page.py > docs/reference/alerts.md
+	$(BIN)/python tests/arch/connections_page.py > docs/reference/connections.md
+	$(BIN)/python tests/arch/logs_page.py > docs/reference/logs.md
+	@mkdir -p build
+	$(BIN)/python tests/arch/client_methods.py > build/endpoints.py && mv build/endpoints.py src/outcry/client/endpoints.py
+	$(BIN)/python -m outcry.http.errors_page > docs/reference/errors.md
+	$(BIN)/python tests/arch/decisions_page.py > docs/decisions/index.md
+	$(BIN)/python tools/docs_pictures.py
+	$(BIN)/python tests/arch/llms_page.py > docs/llms.txt
+	$(BIN)/python -m tests.api.record_examples > build/examples.json && mv build/examples.json src/outcry/api/examples.json
 	$(BIN)/python -m outcry.api.openapi > tests/api/openapi.json
 
 clean: pure      ## remove .venv, caches and builds
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
 
-.PHONY: help install compiled pure wheel lock run browser test quick soak fuzz sim check bench format words docs clean
+.PHONY: help install compiled pure wheel lock run browser test quick soak fuzz sim check bench format words docs site clean

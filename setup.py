@@ -1,7 +1,7 @@
 """Compile translations and, if asked to, the hot modules into the wheel. Everything else is in pyproject.toml.
 
-With `COMPILE_OUTCRY=1`, mypyc compiles the modules of `[tool.mypy]`, and a C compiler the one kernel that is written in
-C. Otherwise the build needs neither, and the same files run as Python. Decision records 0051, 0059 and 0062.
+With `COMPILE_OUTCRY=1`, mypyc compiles the modules of `[tool.mypy]`, and a C compiler the kernels that are written in
+C. Otherwise the build needs neither, and the same files run as Python. Decision records 0051, 0059, 0062 and 0063.
 """
 
 import os
@@ -14,6 +14,9 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
 SOURCE = ROOT / "src"
+#: Modules written in C, each beside its twin in Python, and those that need functions of Linux.
+KERNELS = ("market.volume_count", "access.counting", "library.price_ticks")
+LINUX_KERNELS = ("http.responder", "http.parking")
 sys.path.insert(0, str(SOURCE))
 
 from outcry.base.catalogues import compile_tree  # noqa: E402 - found by the line above
@@ -45,10 +48,15 @@ def compiled_modules() -> list[Extension]:
     patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["files"]
     paths = sorted(str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern))
     level = os.environ.get("MYPYC_OPT_LEVEL", "3")
-    kernel = Extension(
-        "outcry.market.volume_count", ["src/outcry/market/volume_count.c"], extra_compile_args=[f"-O{level}"]
-    )
-    return [kernel, *mypycify(paths, group_name="outcry", opt_level=level)]
+    kernels = [
+        Extension(
+            f"outcry.{name}",
+            [f"src/outcry/{name.replace('.', '/')}.c"],
+            extra_compile_args=[f"-O{level}", "-ffp-contract=off"],
+        )
+        for name in (*KERNELS, *(LINUX_KERNELS if sys.platform == "linux" else ()))
+    ]
+    return [*kernels, *mypycify(paths, group_name="outcry", opt_level=level)]
 
 
 setup(cmdclass={"build_py": BuildWithTranslations}, ext_modules=compiled_modules())

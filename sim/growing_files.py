@@ -10,7 +10,6 @@ trade was read, so the alerts are compared with the log, not with an undisturbed
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import aiohttp
@@ -23,9 +22,9 @@ from outcry.base.log_events import discard
 from outcry.cluster.nats.log import JetStreamLog
 from outcry.cluster.nats.thread import LinkThread
 from outcry.live.alert_row import alert_row
+from outcry.live.entries import Caught, part
 from outcry.live.logged import LoggedStream
 from outcry.live.model import StreamKey
-from outcry.live.stream import Outcome
 from outcry.recordings.formats.scid import SOURCE
 
 
@@ -92,15 +91,18 @@ def alert_differences(
 
 
 async def _alerts_of_log(log: JetStreamLog, key: StreamKey, installation: Installation) -> list[str]:
+    """Return the keys of the alerts that the entries of a stream's log fire after the file's history was loaded."""
     tick_e9 = installation.reference.universe.products[key.contract.root].tick_e9
     found: list[str] = []
 
-    def applied(outcome: Outcome) -> None:
-        found.extend(
-            alert_row(key, tick_e9, opening, alert, simulated=False).key for opening, alert in outcome.fired
-        )
-
-    with ThreadPoolExecutor(1) as thread:
-        async for outcome in LoggedStream(key.text, tick_e9, log).replay(thread):
-            applied(outcome)
+    stream = LoggedStream(key.text, tick_e9, log)
+    for frame in log.read(key.text, 0):
+        outcome = await stream.reapply(frame)
+        found += [
+            alert_row(key, tick_e9, opening, alert, simulated=False).key
+            for opening, alert in (outcome.fired if outcome else ())
+        ]
+        _, entry = part(frame, frame.first, frame.first + frame.count)
+        if isinstance(entry, Caught):  # alerts of the history before it are not reported
+            found.clear()
     return found

@@ -256,9 +256,8 @@ class LicenceModel:
     def visible_prices(self, key: KeyRow) -> set[int]:
         """Return every price that an answer to this key may contain now."""
         recorded = [(one.price, self.visible_from_ns(key, one)) for one in self.recordings]
-        prices = {
-            price for price, from_ns in recorded if from_ns is not None and from_ns <= self.now_ns
-        }  # partial recordings included
+        # Prices of partial recordings are included.
+        prices = {price for price, from_ns in recorded if from_ns is not None and from_ns <= self.now_ns}
         return prices | set(self.all_alert_prices(key)) | {row.price for row in self._feeds_of(key)}
 
     def _feeds_of(self, key: KeyRow) -> list[OwnedFeed]:
@@ -299,7 +298,8 @@ def _view(root: str, price: int) -> LiveView:
         carried=replace(CARRIED, naked_pocs=(CarriedLevel(ticks, PRIOR.trade_date),), poor_highs=()),
     )  # fmt: skip
     profile = replace(PROFILE, poc=ticks, poc_candidates=(ticks,), vah=ticks, val=ticks)
-    return replace(VIEW, opening=opening, profile=profile, last_ticks=ticks)
+    lines = tuple(replace(line, price_ticks=ticks) for line in VIEW.levels)  # distances could pass for prices
+    return replace(VIEW, opening=opening, profile=profile, last_ticks=ticks, levels=lines)
 
 
 def _row(recording: Recording) -> SessionRow:

@@ -74,7 +74,7 @@ LADDER = Ladder(
 )  # fmt: skip
 
 PROFILE = SessionProfile(
-    poc=27643, val=27641, vah=27648, poc_candidates=(27643,), vpoc=27651, volume_va=(27645, 27652), high=27653,
+    poc=27643, val=27641, vah=27648, poc_candidates=(27643,), vpoc=27651, high=27653,
     low=27638, open=27640, close=27652, ib_high=27654, ib_low=27637,
     tpos=(1, 1, 1, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1), upper_tail_rows=9, lower_tail_rows=3,
     upper_tail_provisional=True, lower_tail_provisional=False, single_prints=(), brackets=2,
@@ -85,8 +85,8 @@ VIEW = LiveView(
     overnight=(27666, 27577),
     bias=BiasReading(Bias.LEAN_UP, Votes(last=1, poc=0, value=0, extension=1, one_timeframing=1)),
     levels=(
-        LevelLine(27666, "ONH", LevelKind.ON_HIGH, "above", 14),
-        LevelLine(27650, "VAH", LevelKind.PRIOR_VAH, "below", 2),
+        LevelLine(27666, "ONH", LevelKind.ON_HIGH),
+        LevelLine(27650, "VAH", LevelKind.PRIOR_VAH),
     ),
     scenarios=(
         ScenarioState(

@@ -13,7 +13,7 @@ from tests.feeds.memory_vendor import MemoryAdapter, MemoryPeer
 
 from outcry.access.key_format import compose
 from outcry.base.clock import SystemClock
-from outcry.cli.agent_config import Plan, default_path, read_plan, write_private
+from outcry.cli.agent_config import Plan, default_path, read_plan, write_config
 from outcry.cli.agent_example import example
 from outcry.cli.agent_feeds import BadConfig, Means
 from outcry.connections.broker_adapter import BrokerAdapter
@@ -122,8 +122,8 @@ def test_what_is_not_installed_is_said_with_what_to_install(tmp_path: Path) -> N
     adapter = MemoryAdapter(MemoryPeer())
     adapter.broker = replace(adapter.broker, installed=False, extra="memory")
     path = tmp_path / "agent.toml"
-    write_private(path, SERVICE + FEED)
-    with pytest.raises(BadConfig, match=re.escape("pip install 'outcry[memory]'")):
+    write_config(path, SERVICE + FEED)
+    with pytest.raises(BadConfig, match=re.escape("pip install 'openoutcry[memory]'")):
         read_plan(path, {"OUTCRY_KEY": INGEST}, Means(UNIVERSE, SystemClock(), lambda: {"memory": adapter}))
 
 
@@ -144,9 +144,9 @@ def test_the_example_is_a_file_of_this_form_with_every_broker(tmp_path: Path) ->
 
 def test_it_is_written_for_its_owner_alone_and_never_over_another(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "agent.toml"
-    write_private(path, "x")
+    write_config(path, "x")
     assert path.stat().st_mode & 0o777 == 0o600
     with pytest.raises(FileExistsError):
-        write_private(path, "y")
+        write_config(path, "y")
     assert default_path({"XDG_CONFIG_HOME": str(tmp_path)}) == tmp_path / "outcry" / "agent.toml"
     assert os.fspath(default_path({})).endswith(".config/outcry/agent.toml")

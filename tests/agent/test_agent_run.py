@@ -174,9 +174,8 @@ def test_repeats_are_sent_once_and_a_repaired_stream_is_reported(
         await play.until(lambda: play.agent.followers[StreamKey(0, "mine", ES)].queue.waiting == 0)
         events = play.events("mine")
         assert ages(events) == [20, 5, 4, 4, 4, 3, 1]
-        assert (
-            feed.asked[0] == THURSDAY_BEGINS_NS
-        )  # the contract that the session is compared with is requested too
+        # The contract that the session is compared with is requested too.
+        assert feed.asked[0] == THURSDAY_BEGINS_NS
         assert feed.asked[1] == NOW_NS - 4 * SECOND - OVERLAP_NS
         statuses = [event for event in events if isinstance(event, Status)]
         assert statuses == [STANDS, Status(subscribed=False, code="link_silent", text="nothing came"), STANDS]

@@ -311,5 +311,5 @@ def test_every_alert_and_every_state_has_a_sentence() -> None:
 
 
 def test_every_state_is_in_the_documents() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "live.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "live.md").read_text()
     assert [state for state in wording.STATES if f"`{state}`" not in page] == []

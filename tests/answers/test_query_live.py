@@ -15,10 +15,12 @@ from tests.sample_live_session import (
     BOB,
     COMPLETED,
     ESM26,
+    LAST_NS,
     LIVE,
     NOW_NS,
     NQH26,
     OPENING,
+    PRIOR,
     REFERENCE,
     SHARED,
     VIEW,
@@ -33,8 +35,13 @@ from outcry.answers import wording
 from outcry.answers.builder import levels_answer
 from outcry.answers.live_answers import LiveAnswers
 from outcry.answers.query import Query
+from outcry.answers.streaming import SymbolEvents, live_events
+from outcry.api.stream_reader import next_event
 from outcry.base.errors import NoLicensedSource, UnknownSymbol
 from outcry.live.registry import Registry, VisibleChannel
+from outcry.market.bias import Bias
+from outcry.market.levels import CarriedLevels
+from outcry.market.live_session import LiveView
 from outcry.wire.answers import LevelsAnswer
 
 MIDNIGHT_NS = 1_767_744_000_000_000_000  # 2026-01-07T00:00Z
@@ -186,7 +193,7 @@ def test_a_contract_that_is_not_front_answers_only_by_name() -> None:
         registry.set_availability(back.channel, availability)
         assert levels(asked, ANN).data_source == "delayed"
         assert levels(asked, ANN, "ESM6").live
-        assert LiveAnswers(REFERENCE.universe).live_bytes(VisibleChannel(back.channel, "shared")) is not None
+        assert LiveAnswers(REFERENCE.universe).view(VisibleChannel(back.channel, "shared")) is not None
     Shown(registry)
     assert levels(asked, ANN).live
     assert asked.context(ANN, "ES", NOW_NS).answer.contract == "ESH2026"
@@ -300,15 +307,62 @@ def test_many_threads_compute_an_answer_once() -> None:
 def test_the_stream_gets_the_same_bytes() -> None:
     registry = Registry()
     shown = Shown(registry)
-    encoder, seen = LiveAnswers(REFERENCE.universe), VisibleChannel(shown.channel, "shared")
-    found = encoder.live_bytes(seen)
-    assert found is not None
-    version, body, price, updated = found
-    assert (version, price, updated) == (shown.channel.version, 6913.0, "2026-01-06T15:04:56.123Z")
-    assert msgspec.json.decode(body, type=LevelsAnswer) == levels(query(registry), ANN)
-    assert query(registry).levels(ANN, "ES", NOW_NS).live_answer is encoder.of(levels_answer, seen)
+    answers, seen = LiveAnswers(REFERENCE.universe), VisibleChannel(shown.channel, "shared")
+    view = answers.view(seen)
+    assert view is not None
+    assert view.live is not None
+    events = live_events(view, view.live, None)
+    rendered = answers.of(levels_answer, seen).render(0)
+    assert rendered is not None
+    assert (events.source, events.answer) == ("shared", rendered.body)
+    assert events.quote == (
+        b'event: quote\ndata: {"symbol":"ES","lastPrice":6913.0,"updatedAt":"2026-01-06T15:04:56.123Z"}\n\n'
+    )
+    assert msgspec.json.decode(events.answer, type=LevelsAnswer) == levels(query(registry), ANN)
+    assert query(registry).levels(ANN, "ES", NOW_NS).live_answer is answers.of(levels_answer, seen)
     shown.stop("closed")
-    assert encoder.live_bytes(seen) is None
+    assert answers.view(seen) is None
+
+
+def test_only_what_does_not_follow_from_the_price_makes_a_whole_event() -> None:
+    """Each field of the view is changed alone. `levels` is sent exactly if another field of the answer differs."""
+    registry = Registry()
+    shown = Shown(registry)
+    answers, seen = LiveAnswers(REFERENCE.universe), VisibleChannel(shown.channel, "shared")
+
+    def events_of(view: LiveView, before: SymbolEvents | None) -> SymbolEvents:
+        shown.view = view
+        shown.channel.version += 1
+        session = answers.view(seen)
+        assert session is not None
+        return live_events(session, view, before)
+
+    def rest(events: SymbolEvents) -> Any:
+        whole = msgspec.json.decode(events.answer)
+        for line in whole["playbook"]["levels"]:
+            del line["side"], line["distanceTicks"]
+        return whole | {"lastPrice": None, "updatedAt": None}
+
+    first = events_of(VIEW, None)
+    for changed, name in (
+        (replace(VIEW, last_ticks=27640, last_ns=LAST_NS + 10**9), "quote"),
+        (replace(VIEW, last_ns=LAST_NS + 10**6), "quote"),
+        (replace(VIEW, ladder=replace(VIEW.ladder, volume=(9,) * 16)), ""),
+        (replace(VIEW, profile=replace(VIEW.profile, vpoc=27650)), "levels"),
+        (replace(VIEW, profile=replace(VIEW.profile, ib_high=27655)), "levels"),
+        (replace(VIEW, profile=replace(VIEW.profile, close=27640)), ""),
+        (replace(VIEW, overnight=(27667, 27577)), "levels"),
+        (replace(VIEW, bias=replace(VIEW.bias, bias=Bias.BALANCED)), "levels"),
+        (replace(VIEW, levels=VIEW.levels[:1]), "levels"),
+        (replace(VIEW, scenarios=()), "levels"),
+        (replace(VIEW, opening=replace(VIEW.opening, prior=replace(PRIOR, poc=27601))), "levels"),
+        (replace(VIEW, opening=replace(VIEW.opening, carried=CarriedLevels((), (), ()))), "levels"),
+    ):
+        now = events_of(changed, first)
+        found = next_event(first, now)
+        assert (found[0] if found else "") == name, changed
+        assert (rest(now) != rest(first)) == (name == "levels"), changed
+        assert (now is first) == (not name), changed
 
 
 # -- context, profile, symbols

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+from tests.api.sample_answers import ANSWERS
 from tests.timeouts import seconds_until
 
 from outcry.access.keys import ApiKeys
@@ -17,7 +18,6 @@ from outcry.access.model import GrantRow, KeyRow, Role, Tier
 from outcry.answers.live_answers import LiveAnswer
 from outcry.answers.query import SymbolStatus
 from outcry.api.app import Application, Options, Services, create_app
-from outcry.api.examples import ANSWERS
 from outcry.base.errors import NoLicensedSource, NotFound, UnknownSymbol
 from outcry.database.errors import StoreBusy
 from outcry.http.server import Binding, build_server

@@ -11,27 +11,28 @@ from typing import Any
 
 import msgspec
 from tests.api.harness import FakeQuery, FakeResult, Harness, MemoryAccounts, build_harness
+from tests.api.sample_answers import ANSWERS
+from tests.sample_live_session import VIEW
 
 from outcry.access.licences import Scope
 from outcry.access.model import GrantRow
-from outcry.answers.builder import levels_answer
-from outcry.answers.live_answers import Rendered
 from outcry.answers.query import SymbolStatus
-from outcry.api.examples import ANSWERS
 from outcry.base.errors import NoLicensedSource, UnknownSymbol
 from outcry.live.model import AlertRow, StreamKey
 from outcry.live.registry import Availability, Channel, Registry
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract, Universe, UnknownName
-from outcry.market.units import NANOS_PER_SECOND
+from outcry.market.levels import CarriedLevel, CarriedLevels
+from outcry.market.live_session import LiveView
+from outcry.market.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.trades.reference_tables import load_reference
-from outcry.wire.answers import DatedLevel, LevelsAnswer, Playbook, PlaybookLevel
 
 UNIVERSE = load_reference().universe
 DAY = date(2026, 1, 2)
 LIVE = Availability(live=True, reason="live", market_ns=0, trade_date=DAY)
 AT_NS = 1_767_366_245_000_000_000
+BEGIN_NS = 1_767_366_000_000_000_000  # 2026-01-02T15:00Z
 
 
 class Feed:
@@ -39,10 +40,8 @@ class Feed:
 
     def __init__(self, registry: Registry, owner: int, root: str, feed: str = "demo") -> None:
         contract = Contract(root, 2026, 3)
-        self.channel = Channel(StreamKey(owner, feed, contract), simulated=True, peek=lambda: None)
+        self.channel = Channel(StreamKey(owner, feed, contract), simulated=True, peek=self.view)
         self.price, self.poc, self.at_ms, self.pocs = 6900.0, 6890.0, 0, 1
-        for source in ("personal", "shared"):
-            self.channel.cached_answers[levels_answer, source] = _Answers(self, source)
         self._registry = registry
         registry.put(self.channel)
         self.stand(LIVE)
@@ -57,30 +56,16 @@ class Feed:
         self.at_ms += 1
         self.channel.version += 1
 
-    def answer(self, source: Any) -> LevelsAnswer:
-        line = PlaybookLevel(
-            price=6950.0, label="VAH", kind="prior_vah", side="above", distance_ticks=self.at_ms
-        )
-        whole: Any = ANSWERS["LevelsAnswer"]
-        return msgspec.structs.replace(
-            whole, symbol=self.channel.key.contract.root, data_source=source, live=True, as_of=None,
-            updated_at=f"2026-01-02T15:00:00.{self.at_ms % 1000:03d}Z", last_price=self.price,
-            naked_pocs=[DatedLevel(price=self.poc, date="2025-12-31")] * self.pocs,
-            playbook=Playbook(bias="balanced", levels=[line], scenarios=[]),
+    def view(self) -> LiveView:
+        """Return the sample session with this price, developing POC and list of naked POCs."""
+        contract = self.channel.key.contract
+        tick_e9 = UNIVERSE.products[contract.root].tick_e9
+        price_ticks, poc_ticks = (round(price * 1e9) // tick_e9 for price in (self.price, self.poc))
+        carried = CarriedLevels((CarriedLevel(poc_ticks, date(2025, 12, 31)),) * self.pocs, (), ())
+        return replace(
+            VIEW, opening=replace(VIEW.opening, contract=contract.key, root=contract.root, carried=carried),
+            last_ticks=price_ticks, last_ns=BEGIN_NS + self.at_ms % 1000 * NANOS_PER_MS,
         )  # fmt: skip
-
-
-@dataclass
-class _Answers:
-    """Replaces `LiveAnswer`: creates a channel's answer on each request."""
-
-    feed: Feed
-    source: str
-
-    def render(self, _now_ns: int) -> Rendered[LevelsAnswer]:
-        version = self.feed.channel.version
-        answer = self.feed.answer(self.source)
-        return Rendered(version, answer, msgspec.json.encode(answer), 0)
 
 
 class BoardQuery(FakeQuery):

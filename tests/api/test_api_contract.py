@@ -106,8 +106,10 @@ def test_the_document_is_the_one_kept() -> None:
 
 
 def test_the_page_about_errors_is_the_one_kept() -> None:
-    """After an intended change: `python -m outcry.http.errors_page > docs/errors.md`."""
-    assert errors_page(load_catalogue()) == (SOURCE.parents[1] / "docs" / "errors.md").read_text("utf-8")
+    """After an intended change: `python -m outcry.http.errors_page > docs/reference/errors.md`."""
+    assert errors_page(load_catalogue()) == (
+        SOURCE.parents[1] / "docs" / "reference" / "errors.md"
+    ).read_text("utf-8")
 
 
 def test_the_document_names_every_endpoint_code_and_field() -> None:

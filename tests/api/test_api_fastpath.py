@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import pytest
 from tests.api.harness import SECOND, SERVER_SECRET, Harness, build_harness, known, served
@@ -16,7 +15,7 @@ from tests.timeouts import seconds_until
 from outcry.access.keys import ApiKeys
 from outcry.access.model import Tier
 from outcry.api.app import Application
-from outcry.http.edge import Edge
+from outcry.http.edge import WHOLE
 from outcry.http.fastpath import FastPathCache
 
 MASKS = [
@@ -44,37 +43,6 @@ def patient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Extend the time after which polls are stale to a minute: a slow machine would interrupt the fast path."""
     if "silent" not in request.node.name:
         monkeypatch.setattr("outcry.http.revision_poller.STALE_NS", 60 * SECOND)
-
-
-class FastPath:
-    """Wrapper of the fast path that tests can modify even if the original is compiled."""
-
-    def __init__(self, edge: Edge) -> None:
-        self._fast_path = FastPathCache(edge)
-
-    def __len__(self) -> int:
-        return len(self._fast_path)
-
-    def serve(self, data: bytes, dated: Any) -> bytes | None:
-        return self._fast_path.serve(data, dated)
-
-    def learn(self, *lesson: Any) -> None:
-        self._fast_path.learn(*lesson)
-
-
-@pytest.fixture
-def hot(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Record for each packet whether the fast path answered it. Request this fixture before `harness`."""
-    served_hot: list[bool] = []
-
-    class Watched(FastPath):
-        def serve(self, data: bytes, dated: Any) -> bytes | None:
-            response = super().serve(data, dated)
-            served_hot.append(response is not None)
-            return response
-
-    monkeypatch.setattr("outcry.api.app.FastPathCache", Watched)
-    return served_hot
 
 
 @contextmanager
@@ -194,7 +162,7 @@ def test_a_response_written_in_one_piece_is_the_one_uvicorn_writes(
 ) -> None:
     answers: list[bytes] = []
     for whole in (True, False):
-        monkeypatch.setattr("outcry.http.protocol.EdgeProtocol.whole", whole)
+        monkeypatch.setattr("outcry.http.protocol.WHOLE", WHOLE if whole else "unknown extension")
         with served(build_harness()) as harness, Wire(harness) as wire:
             head = plain(harness.key(), more=more).partition(b" HTTP/1.1")[2]
             wire.send(request_line.encode() + b" HTTP/1.1" + head)

@@ -1,4 +1,4 @@
-"""Requirements of RFC 9110 and RFC 9112, and the exact limits of docs/http.md."""
+"""Requirements of RFC 9110 and RFC 9112, and the exact limits of docs/reference/http.md."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import pytest
 from tests.api.harness import Harness, build_harness, served
 from tests.api.wire import Wire, plain
 
-LIMIT = 128 * 1024  # docs/http.md: "A request's head may have 128 KiB"
+LIMIT = 128 * 1024  # docs/reference/http.md: "A request's head may have 128 KiB"
 
 
 def status(answer: bytes) -> int:
@@ -228,7 +228,7 @@ def test_allow_is_the_same_at_every_address_that_is_read(harness: Harness, path:
 def test_who_is_silent_is_closed_after_the_time_for_a_request_and_empty_lines_do_not_help(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Requests must arrive within ten seconds (docs/http.md), idle connections end after 30.
+    """Requests must arrive within ten seconds (docs/reference/http.md), idle connections end after 30.
 
     The test uses half a second and ten minutes.
     """

@@ -214,7 +214,7 @@ def test_a_hole_says_what_comes_next(harness: Harness) -> None:
     reply = post(harness, key, push(3, trades(4)))
     body = json.loads(reply.body)
     assert (reply.status, body["reason"], body["next"]) == (422, "hole", 2)
-    assert body["message"] == "Events are missing before this push. Continue with event 2."
+    assert body["message"] == "The server is missing events from before this push. Continue with event 2."
 
 
 def test_a_large_push_is_taken_and_one_too_large_is_not(harness: Harness, reader: Reader) -> None:
@@ -240,9 +240,8 @@ def test_a_chunked_push_without_end_is_refused_as_too_large(
     chunk = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
     with socket.create_connection(("127.0.0.1", harness.port), timeout=60) as client:
         client.sendall(head.encode() + b"transfer-encoding: chunked\r\n\r\n")
-        with suppress(
-            BrokenPipeError, ConnectionResetError
-        ):  # the service answers and closes before the last chunk
+        # The service answers and closes before the last chunk.
+        with suppress(BrokenPipeError, ConnectionResetError):
             for first in range(0, 100, at_once):
                 client.sendall(chunk * min(at_once, 100 - first))
         try:

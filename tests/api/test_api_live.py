@@ -170,31 +170,20 @@ def test_a_version_is_made_once_however_many_ask(market: Market) -> None:
         assert shown.peeks == before + 1
 
 
-def test_the_fast_path_gives_the_newest_form_whoever_it_was_made_for(
-    market: Market, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_fast_path_gives_the_newest_form_whoever_it_was_made_for(hot: list[bool], market: Market) -> None:
     """Ann's request is cached. After each trade Bob's request computes the answer, and Ann receives it from memory."""
     shown = Shown(market.registry)
     ann, bob = market.key("ann"), market.key("bob")
-    served_hot: list[bool] = []
-    serve = market.harness.app.fast_path.serve
-
-    def watched(*args: Any) -> Any:
-        parts = serve(*args)
-        served_hot.append(parts is not None)
-        return parts
-
-    monkeypatch.setattr(market.harness.app.fast_path, "serve", watched)
     with Wire(market.harness) as wire, Wire(market.harness) as other:
         for _ in range(2):  # computed, then answered from memory, from which the fast path learns
             wire.ask(plain(ann))
-        served_hot.clear()
+        hot.clear()
         for ticks in (27700, 27701, 27702):
             shown.trade(ticks)
             time.sleep(PAUSE_S)
             assert price(other.ask(plain(bob, "/api/levels?symbol=esh6"))) == ticks * 0.25
             assert price(wire.ask(plain(ann))) == ticks * 0.25
-        assert served_hot == [False, True] * 3
+        assert hot == [False, True] * 3
         assert cached(market.harness) == 2, "the caller and the question stay known while the answer moves"
 
 

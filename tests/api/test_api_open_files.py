@@ -6,7 +6,7 @@ import sys
 
 PROGRAM = """
 import resource
-from outcry.http.server import allow_open_files
+from outcry.base.open_files import allow_open_files
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4096))
 allow_open_files()
 print(*resource.getrlimit(resource.RLIMIT_NOFILE))

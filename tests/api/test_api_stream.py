@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.api.harness import SECOND, known, served
 from tests.api.live_harness import DAY, LIVE, Event, Market, StreamReader, make_alert
+from tests.api.sample_answers import ANSWERS
 from tests.timeouts import within
 
 from outcry.access.tiers import STREAMS_ALLOWED
 from outcry.api import hub as hub_module
 from outcry.api import stream_writer
-from outcry.api.examples import ANSWERS
 from outcry.live.registry import Availability
 
 CLOSED = Availability(live=False, reason="closed", market_ns=0, trade_date=DAY)
@@ -627,6 +627,32 @@ def unchunked(received: bytes) -> bytes:
         size = int(length, 16)
         body, left = body + left[:size], left[size + 2 :]
     return body
+
+
+class ClosedTransport:
+    """The transport of a connection that has just closed, whose stream has not noticed yet."""
+
+    def is_closing(self) -> bool:
+        return True
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write(self, data: bytes) -> None:
+        raise RuntimeError("the handler is closed")
+
+
+def test_a_closed_connection_does_not_delay_other_streams(market: Market) -> None:
+    feed, key = market.feed("ES"), market.harness.key()
+    paths = ["/api/stream?symbols=ES"] * 2
+    with market.stream(key, paths[0]) as one, market.stream(key, paths[1]) as other:
+        assert [stream.next().name for stream in (one, other)] == ["snapshot", "snapshot"]
+        readers = market.harness.app.hub.readers
+        assert eventually(lambda: len(readers) == 2 and all(reader.waits for reader in readers))
+        closed: Any = ClosedTransport()
+        next(iter(readers)).transport = closed
+        feed.move(price=6901.25)
+        assert [stream.next().data["lastPrice"] for stream in (one, other)] == [6901.25, 6901.25]
 
 
 def test_a_stalled_reader_costs_little_and_then_hears_the_newest(market: Market) -> None:

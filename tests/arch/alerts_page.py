@@ -1,4 +1,4 @@
-"""Generate the page about alerts: `python tests/arch/alerts_page.py > docs/alerts.md`.
+"""Generate the page about alerts: `python tests/arch/alerts_page.py > docs/reference/alerts.md`.
 
 Types, severities, numbers, parameters and diagrams come from the tables of the program. A test compares the page in the
 repository with the output.
@@ -32,21 +32,25 @@ _HEAD = f"""# Alerts
 
 Educational context, not advice: an alert says what was traded where, and never what to do about it.
 
-Alerts are of the regular session (RTH) of the front contract. What they are measured against is frozen at its open:
-value area and POC of the newest completed regular session, the naked POCs and poor extremes as they stood when it
-completed ([levels](levels.md)). Only the initial balance is of the session itself. The same trades give the same alerts
-with the same keys, live, in a replay and after a restart.
+An alert reports that price did something at a level. Alerts fire only in the regular session (RTH) of the front
+contract. Their levels are the value area and POC of the newest completed regular session, and the naked POCs and poor
+extremes at the end of that session ([levels](../explanation/levels.md)). These levels are fixed when the new
+session opens. Only the initial balance comes from the new session itself. The same trades give the same alerts with
+the same keys: live, in a replay and after a restart.
 
-## Words
+## Terms
 
-- **Edge**: VAH or VAL of the prior session. Both belong to value. *Beyond* VAH is above it, beyond VAL below; the low
-  side mirrors the high side everywhere.
-- **tol**: {TOLERANCE_TICKS} ticks. **arm**: the distance after which price counts as having been away, a tenth of the
-  prior value area's width rounded up to a tick and at least {LEAST_ARM_TICKS} ticks.
-- **Bracket**: 30 minutes from the open. **5-min bar**: five minutes from the open. Their *close* is the last trade in
-  them; without a trade they have none. They are closed two seconds after their end, so that a trade a little late still
-  counts; the alert is timed at the end.
-- *Near*, *resting*, *spent* and the like are the phases of the diagrams below.
+- **Edge**: VAH or VAL of the prior session. Both prices belong to the value area. *Beyond* an edge means above VAH or
+  below VAL. *Inside* means the other side of the edge, where the value area is. Rules for the low side mirror those
+  for the high side.
+- **tol** (tolerance): {TOLERANCE_TICKS} ticks. A trade at most this far from a level counts as a test of it.
+- **arm**: how far price must move away from a level before another test of the level counts: a tenth of the width of
+  the prior value area, rounded up to a tick, and at least {LEAST_ARM_TICKS} ticks.
+- **Bracket**: a period of 30 minutes, counted from the open. **5-min bar**: a period of five minutes, counted from
+  the open. The *close* of either is the price of its last trade; a period without a trade has no close. The service
+  determines the close two seconds after the end of the period, so that it includes slightly late trades. The alert
+  has the time of the end.
+- Words such as *near*, *resting* and *spent* are states in the diagrams below.
 
 ## The alerts
 
@@ -56,119 +60,136 @@ with the same keys, live, in a replay and after a restart.
 
 _WHEN: dict[AlertType, tuple[str, str, str]] = {
     AlertType.IB_BREAK_UP: (
-        "At the first trade at least 1 tick above the high of the first hour, once that is over. Where nothing was "
-        "traded in it, never.",
+        "At the first trade after the first hour that is at least 1 tick above the high of that hour. If nothing "
+        "traded in the first hour, it never fires.",
         "Not in this session.",
         "`IBH`",
     ),
-    AlertType.IB_BREAK_DOWN: ("The same below its low.", "Not in this session.", "`IBL`"),
+    AlertType.IB_BREAK_DOWN: (
+        "As `ib-break-up`, but below the low of the first hour.",
+        "Not in this session.",
+        "`IBL`",
+    ),
     AlertType.VA_REJECT_HIGH: (
-        f"Price was inside, trades at least 1 tick above VAH, and a 5-min bar then closes at least 1 tick inside "
-        f"within {_minutes(va_reject.WITHIN_NS)} minutes of the first such trade, before acceptance. After that time "
-        f"price must first be back inside. A session that opens above waits until price was in value.",
-        f"{_minutes(va_reject.REST_NS)} minutes later at the earliest, after a trade at least arm inside; "
-        f"{va_reject.MOST} a session.",
+        f"Price was inside, and then trades at least 1 tick above VAH. Within {_minutes(va_reject.WITHIN_NS)} minutes "
+        f"of this trade, a 5-min bar closes at least 1 tick inside, and no acceptance came before. After these "
+        f"minutes, price must first return inside. If the session opens above VAH, price must first trade in value.",
+        f"{_minutes(va_reject.REST_NS)} minutes later at the earliest, after a trade at least arm inside; at most "
+        f"{va_reject.MOST} in a session.",
         "`VAH`",
     ),
-    AlertType.VA_REJECT_LOW: ("The same at VAL.", "The same.", "`VAL`"),
+    AlertType.VA_REJECT_LOW: ("As `va-reject-high`, but at VAL.", "As `va-reject-high`.", "`VAL`"),
     AlertType.VA_ACCEPT_ABOVE: (
-        "Two brackets, one right after the other, close at least 1 tick above VAH. It silences `va-reject-high` until "
-        "a bracket closes back inside. If that has fired before, it also waits for what *Again* says of it.",
-        f"After a bracket closed back inside, at the edge included; {va_accept.MOST} a session. "
-        "Later ones are not told, and silence the reject as well.",
+        "Two consecutive brackets close at least 1 tick above VAH. From then on `va-reject-high` cannot fire until a "
+        "bracket closes back inside. If `va-reject-high` has fired before, the conditions of its column *Again* must "
+        "also be met.",
+        f"After a bracket has closed back inside or at the edge; at most {va_accept.MOST} in a session. "
+        "Later acceptances fire no alert, but prevent the reject as well.",
         "`VAH`",
     ),
-    AlertType.VA_ACCEPT_BELOW: ("The same below VAL.", "The same.", "`VAL`"),
+    AlertType.VA_ACCEPT_BELOW: ("As `va-accept-above`, but below VAL.", "As `va-accept-above`.", "`VAL`"),
     AlertType.NAKED_POC: (
-        "At a trade at the very price. A gap over it is no test.",
-        "Never: it is naked no more.",
-        "date it was made",
+        "At a trade at exactly the price of the POC. If price jumps over it, no alert fires.",
+        "Never: the POC is no longer naked.",
+        "trade date of the POC",
     ),
     AlertType.VA_TEST_HIGH: (
-        f"At the first trade within tol of VAH after price was at least arm away, on either side. A session that opens "
-        f"above waits until price was in value. Less than {_minutes(va_test.AFTER_REJECT_NS)} minutes after a reject "
-        f"of the edge it latches without a word.",
-        f"{_minutes(va_test.REST_NS)} minutes later at the earliest, after price was arm away again; "
-        f"{va_test.MOST} a session.",
+        f"At the first trade within tol of VAH after price was at least arm away, on either side. If the session opens "
+        f"above VAH, price must first trade in value. Less than {_minutes(va_test.AFTER_REJECT_NS)} minutes after a "
+        f"reject of the same edge, the test fires no alert, but counts as fired for the pause before the next one.",
+        f"{_minutes(va_test.REST_NS)} minutes later at the earliest, after price was arm away again; at most "
+        f"{va_test.MOST} in a session.",
         "`VAH`",
     ),
-    AlertType.VA_TEST_LOW: ("The same at VAL.", "The same.", "`VAL`"),
+    AlertType.VA_TEST_LOW: ("As `va-test-high`, but at VAL.", "As `va-test-high`.", "`VAL`"),
     AlertType.POOR_HIGH: (
-        "At the first trade within tol of the extreme: `repaired` if it is at least 1 tick beyond, else `revisit`.",
+        "At the first trade within tol of the extreme. The event is `repaired` if the trade is at least 1 tick beyond "
+        "the extreme, else `revisit`.",
         f"After a revisit, {_minutes(poor.REST_NS)} minutes later at the earliest, after price was arm away. Never "
-        "once repaired; a trade beyond before it is armed again, or a jump over tol, repairs it without a word.",
-        "date it was made",
+        "after a repair. If price trades beyond the extreme before that, or jumps beyond tol, the extreme is repaired "
+        "without an alert.",
+        "trade date of the extreme",
     ),
-    AlertType.POOR_LOW: ("The same at a poor low.", "The same.", "date it was made"),
+    AlertType.POOR_LOW: (
+        "As `poor-high`, but at a poor low.",
+        "As `poor-high`.",
+        "trade date of the extreme",
+    ),
 }
 
 _BETWEEN = """
-`webhook-test` (info) is no alert of the market: it is what **Send test** sends, with price 0, `ref` `test` and no
-`params`.
+The type `webhook-test` (info) is not a market alert. The button **Send test** of a webhook sends it,
+with price 0, `ref` `test` and no `params`.
 
 ## Order, price and key
 
-- What one event fires comes in the order of the table, and within a type by date, the older first.
-- `price` is that of the trade that fired, or the close that confirmed.
+- If one trade or bar fires several alerts, they are in the order of the table; alerts of one type are sorted by the
+  date of their level, the oldest first.
+- `price` is the price of the trade that fired the alert, or of the close that confirmed it.
 - The key is `<symbol>:<type>:<epoch_milliseconds>`, in exchange time. If another alert of the type has that millisecond
-  or a later one, the next free one is taken.
+  or a later one, the key uses the next free millisecond.
 
 ## What does not fire
 
-- An alert latches from the very observation that fired it, not from a later price: a wick that is gone at once fires
-  once.
+- After an alert has fired, it fires again only under the conditions of the column *Again*. So a short spike through a
+  level fires once, even if price returns at once.
 - A trade that arrives out of order, or more than five seconds late, fires nothing. It still counts in the profile, in
   the close of its bar and bracket, and in the initial balance.
-- While a feed catches up for the first time, everything latches and counts, and nothing is said: it was over before
-  anyone could be told. After an interruption what was missed is told, with the keys it would have had.
-- Without a completed session of the contract there is no value to measure against: only `ib-break-*` fires.
+- The first history that a feed sends fires nothing, because these events were over before anyone could be informed.
+  But such trades change the state of levels: a POC at which one of them traded is no longer naked. History after an
+  interruption fires the missed alerts, with the keys they would have had.
+- Without a completed session of the contract there is no prior value area: only `ib-break-*` fires.
 
-## Where only bars are known
+## Feeds that send bars
 
-A feed of bars tests with the range of each completed bar, and arms, returns and enters value with its close alone, for
-within a bar nobody knows what came first. One thing is known: its open came first. So a session opens where its first
-bar opens, whatever the range of that bar; `distanceAtOpen` counts from there too.
+Some feeds send bars instead of trades. Inside a bar only the time of its open is known, not the order of the other
+prices. So for a test of a level, every price between low and high of a completed bar counts as traded. Whether price
+has moved away from a level (by *arm*), or has returned into the value area, depends on the bar's close alone. A
+session opens at the open of its first bar; `distanceAtOpen` is measured from there too.
 
-Time and price of the alert are those of the bar's close, which may be on the other side of the level. `reached` is the
-price at which the bar met the level. The message names that price and the level, and the close only where a close fired
-the alert. `observed` says whether a trade or a bar met the level ([decision 0036](decisions/0036-bar-alerts.md)).
+Time and `price` of the alert are those of the bar's close, which may be on the other side of the level. `reached` is
+the price at which the bar reached the level. The message names `reached` and the level; it names the close only if a
+close fired the alert. `observed` says whether a trade or a bar fired it ([decision
+0036](../decisions/0036-bar-alerts.md)).
 
 ## Parameters
 
-`params` of every alert: `tick`, `rowTicks`, `vaSource` (`prior`), `sessionDate`, `contract`, `bracket` (the letter of
-its bracket), `rule` (the edition of these rules), and those of its family, always all of them. What does not apply is
-null.
+`params` of every alert has `tick`, `rowTicks`, `vaSource` (`prior`), `sessionDate`, `contract`, `bracket` (the letter
+of the bracket in which it fired) and `rule` (the edition of these rules). It also has all parameters that the table
+of its type lists; those that do not apply to the alert are null.
 """
 
 _MEANING = {
     "level": "the level the alert is about",
-    "reached": "where the trade or bar met it: the outermost price beyond the level where the alert is about going "
-    "beyond, else the price nearest to it; null of `va-reject-*` and `va-accept-*`, which closes fire",
-    "observed": "what met it: `trade` or `bar`; null of the same",
+    "reached": "price at which the trade or bar reached the level. For alerts about a price beyond the level, the "
+    "price furthest beyond it, else the price nearest to it. Null for `va-reject-*` and `va-accept-*`, because a close "
+    "fires them",
+    "observed": "`trade` or `bar`: which of them reached the level; null if `reached` is null",
     "ibHigh": "high of the first hour",
     "ibLow": "low of the first hour",
-    "ibRange": "their distance",
-    "breakTicks": "ticks beyond the broken side",
-    "otherSideBroken": "whether the other side was broken before (or by the same bar)",
-    "ext150": "half the range beyond the broken side, rounded away from it",
-    "ext200": "the whole range beyond the broken side",
+    "ibRange": "distance from `ibLow` to `ibHigh`",
+    "breakTicks": "how many ticks the trade is beyond the broken side",
+    "otherSideBroken": "whether the other side of the initial balance was broken before, or by the same bar",
+    "ext150": "price half of `ibRange` beyond the broken side, rounded away from it",
+    "ext200": "price the whole `ibRange` beyond the broken side",
     "vah": "VAH of the prior session",
     "val": "VAL of the prior session",
     "poc": "POC of the prior session",
-    "tolTicks": "`va-test-*`: tol",
-    "approach": "`va-test-*`: side of the edge price came from, `inside` or `outside`; `va-reject-*`: `inside`",
-    "probeExtreme": "`va-reject-*`: the outermost price of the probe",
-    "probeTicks": "`va-reject-*`: its ticks beyond the edge",
+    "tolTicks": "`va-test-*`: the tolerance (*tol*), in ticks",
+    "approach": "`va-test-*`: the side of the edge from which price came, `inside` or `outside`; "
+    "`va-reject-*`: `inside`",
+    "probeExtreme": "`va-reject-*`: the price furthest beyond the edge before the close back inside",
+    "probeTicks": "`va-reject-*`: how many ticks `probeExtreme` is beyond the edge",
     "secondsOutside": "`va-reject-*`: whole seconds from the first trade beyond to the close back inside",
     "brackets": "`va-accept-*`: the two brackets, counted from 0",
-    "formedOn": "the trade date it was made",
-    "ageSessions": "how many regular sessions ago; 1 is the newest completed",
-    "basis": "`tpo`: the POC is that of the TPOs",
-    "distanceAtOpen": "how far from it the session opened",
+    "formedOn": "the trade date of the session that made the level",
+    "ageSessions": "how many regular sessions ago the level was made; 1 is the newest completed session",
+    "basis": "`tpo`: the POC is the price with the most TPOs, not the most volume",
+    "distanceAtOpen": "distance from the open of this session to the POC",
     "event": "`revisit` or `repaired`",
-    "extremeTpos": "TPOs at the extreme when it was made",
-    "tailRows": "rows of single prints from it inwards",
-    "repairTicks": "ticks beyond it, 0 for a revisit",
+    "extremeTpos": "TPOs at the extreme in the session that made it",
+    "tailRows": "rows with a single TPO, from the extreme inwards",
+    "repairTicks": "how many ticks the trade is beyond the extreme; 0 for a revisit",
 }
 
 
@@ -229,8 +250,9 @@ def page() -> str:
         + "".join(alert_rows())
         + _BETWEEN
         + "".join(params_table())
-        + "\n## The machines\n\nOne for each edge, side or level. Times are exchange time. What leads from a phase to "
-        "itself is left out.\n" + "".join(diagrams)
+        + "\n## State diagrams\n\nEach edge, side of the initial balance, POC or poor extreme has a state of its own. "
+        "Times are exchange time. The diagrams leave out observations that do not change the state.\n"
+        + "".join(diagrams)
     )
 
 

@@ -1,4 +1,4 @@
-"""Generate docs/connections.md: states and transitions of a connection, from the tables of the program."""
+"""Generate docs/reference/connections.md: states and transitions of a connection, from the tables of the program."""
 
 import sys
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ _PHASES = {
     ConnectionPhase.DEGRADED: "Some contracts are not up to date: one is not sent, or its market data has stopped.",
     ConnectionPhase.NEEDS_SIGN_IN: "The vendor refused the login. The service does not retry until the user has acted.",
     ConnectionPhase.FAILED: "The vendor refused the connection for another reason. The user has to act.",
-    ConnectionPhase.PAUSED: "The user has paused it.",
+    ConnectionPhase.PAUSED: "The user has paused the connection.",
 }
 _SIGNS = {
-    Sign.REQUESTED: "the user connects it, resumes it, or enters new credentials",
-    Sign.PAUSED: "the user pauses it",
-    Sign.BROKE: "no contract has a connection",
-    Sign.OPENED: "the vendor sends history",
+    Sign.REQUESTED: "the user starts or resumes the connection, or enters new credentials",
+    Sign.PAUSED: "the user pauses the connection",
+    Sign.BROKE: "no contract has a connection to the vendor any more",
+    Sign.OPENED: "the vendor sends past trades",
     Sign.CURRENT: "every contract is up to date",
     Sign.TROUBLED: "some contracts are not up to date",
     Sign.LOGIN_REFUSED: f"the vendor refused the login {MAX_REFUSALS} times in a row, or the login has expired",
@@ -32,8 +32,8 @@ _SIGNS = {
 _HEAD = """# Connections
 
 A connection is a user's own feed: a vendor or broker, its credentials, and the products to stream. Only the user's own
-API keys see its data. See [brokers](brokers.md) for the supported vendors, [feeds](feeds.md) for how feeds work, and
-[vault](vault.md) for how credentials are stored.
+API keys see its data. See [brokers](../guides/brokers.md) for the supported vendors, [feeds](../contribute/feeds.md)
+for how feeds work, and [vault](../guides/vault.md) for how credentials are stored.
 
 This page is generated from the tables that the program uses.
 
@@ -44,15 +44,17 @@ This page is generated from the tables that the program uses.
 """
 _BETWEEN = f"""
 Each phase has a **code** that gives the reason: `live`, `closed`, `link_silent`, `login_refused`, `not_entitled` …
-The [broker guide](../src/outcry/web/templates/guide) explains each code and what to do. Programs find the code as the
-`state` of a symbol in `GET /api/symbols` and `GET /api/context`, and in the `reasons` of a 409 response.
+A running service explains each code and what to do on its page `/broker-guide`. Programs find the code as the `state`
+of a symbol in `GET /api/symbols` and `GET /api/context`, and in the `reasons` of a 409 response.
 
 The service retries temporary faults with exponential backoff: after {FIRST_PAUSE_S:g} s, doubling up to
 {LONGEST_PAUSE_S:g} s. Random jitter shortens each pause by up to half, so that connections do not return all at once.
 A connection counts as lost when it breaks, or when no message arrives for ten seconds longer than the vendor's
 heartbeat interval. A connection signs in once, however many contracts it streams.
 
-## What moves it
+## What changes the phase
+
+A *sign* is an event that can change the phase:
 
 | sign | when |
 |---|---|
@@ -62,12 +64,13 @@ _AFTER = """
 
 A stream resumes two seconds before its newest trade. The service recognises repeated trades by counting identical
 ones, and the session stays complete. Trades that the vendor can no longer send leave a gap, and the session is not
-complete. Some vendors send one-minute bars first and the trades later. The trades then replace the bars. If a session
-still has bars when it ends, the whole session is stored as bars.
+complete. Some vendors send one-minute bars first and the trades later; the trades then replace the bars. If a session
+still has bars when it ends, the service stores the whole session as bars.
 
 If a session ends while the feed is disconnected, the service stores it with its gap. When the feed is back and has sent
-the missing trades, the service stores the session again. Disconnecting destroys the credentials and keeps the recorded
-sessions: their owner still sees them, with `dataSource` set to `delayed`.
+the missing trades, the service stores the session again. If the user
+disconnects the broker, the service deletes the credentials and keeps the recorded sessions. The user still sees them,
+with `dataSource` set to `delayed`.
 
 If the user has no completed session yet, a new connection also requests the last regular session from the vendor. The
 user then has prior levels at once.
@@ -96,7 +99,14 @@ def diagram() -> Iterator[str]:
 
 def table() -> Iterator[str]:
     """Return the table of the target phase by signal and phase."""
-    yield "\n| | " + " | ".join(f"`{sign}`" for sign in Sign) + " |\n|---|" + "---|" * len(Sign) + "\n"
+    yield "\nThe next table gives the phase after each sign. *never* means that the sign cannot occur in this phase.\n"
+    yield (
+        "\n| phase before | "
+        + " | ".join(f"`{sign}`" for sign in Sign)
+        + " |\n|---|"
+        + "---|" * len(Sign)
+        + "\n"
+    )
     for phase in ConnectionPhase:
         cells = (TRANSITIONS.get((phase, sign)) for sign in Sign)
         yield f"| `{phase}` | " + " | ".join(f"`{to}`" if to else "never" for to in cells) + " |\n"

@@ -1,4 +1,4 @@
-"""Generate the page about log events: `python tests/arch/logs_page.py > docs/logs.md`.
+"""Generate the page about log events: `python tests/arch/logs_page.py > docs/reference/logs.md`.
 
 A test compares the page in the repository with the output.
 """
@@ -15,7 +15,8 @@ Outcry logs JSON lines to standard error. Every line has `at` (UTC), `level` and
 `level`. The ids in `event` are stable, so alert on them. Other fields depend on the event:
 
 - `stream` is the owner, feed and contract of a live stream, such as `0/databento/ESZ2026`. Owner 0 is the operator.
-- `code` is the reason from a vendor or the service; [live feeds](live.md) and [the agent](agent.md) list them.
+- `code` is the reason from a vendor or the service; [live feeds](../guides/live.md) and [the agent](../guides/agent.md)
+  list them.
 - `problem` is the technical cause, for a bug report.
 - Names end with the unit: `_ms`, `_s`, `_bytes`.
 

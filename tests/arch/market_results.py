@@ -10,6 +10,7 @@ from random import Random
 import numpy as np
 
 from outcry.base.build_form import form
+from outcry.library.price_ticks import MAX_PRICE, ticks_of_floats
 from outcry.market.alerts.machine import Fired
 from outcry.market.calendar import SessionKind
 from outcry.market.fold import SessionFold
@@ -82,8 +83,8 @@ def results(seed: int) -> Iterator[object]:
     yield repr(capture.view())
 
 
-def counts(seed: int) -> Iterator[tuple[int, list[int]]]:
-    """Count random columns, with and without a fault, in any layout: where counting stops, and the volumes."""
+def counts(seed: int) -> Iterator[tuple[int, int, int, list[int]]]:
+    """Count random columns, with and without a fault, in any layout: where it stops, the range, and the volumes."""
     random = np.random.default_rng(seed)
     for layout in (
         np.dtype("i8, i8, i8"),
@@ -106,15 +107,39 @@ def counts(seed: int) -> Iterator[tuple[int, list[int]]]:
             at, base = random.integers(len(rows)), -int(random.integers(40, 100))
             before, column[at] = column[at], fault
             for columns in ((times, prices, sizes), tuple(each.copy() for each in (times, prices, sizes))):
-                tables = np.zeros((TABLES, 41 - base), np.int64)
+                tables = np.zeros((41 - base, TABLES), np.int64)
                 first = int(random.integers(len(rows)))
-                stop = count_volume(*columns, first, len(rows), base, tables)
-                yield stop, tables.sum(axis=0).tolist()
+                found = count_volume(*columns, first, len(rows), base, tables)
+                yield *found, tables.sum(axis=1).tolist()
             column[at] = before
 
 
+def conversions(seed: int) -> Iterator[tuple[bool, list[int]]]:
+    """Convert random prices, with and without one that is no multiple of the tick; the ticks if all were converted."""
+    random = np.random.default_rng(seed)
+    for tick_e9 in (250_000_000, 10_000_000, 15_625_000, 3_906_250, 5, 7, 4, 10**12):
+        most = int(min(2**51 // tick_e9, 10**12))
+        prices = random.integers(-most, most, 500) * tick_e9 / 1e9
+        around = (np.array([-3.1, -3, -2, 0, 2, 3, 3.1]) + tick_e9 * random.integers(0, most)) / 1e9
+        for fault in (
+            prices[7],
+            *around,
+            np.nan,
+            np.inf,
+            -np.inf,
+            MAX_PRICE,
+            -MAX_PRICE,
+            MAX_PRICE - 2**-20,
+            1e300,
+        ):
+            changed, ticks = prices.copy(), np.zeros(500, np.int64)
+            changed[random.integers(500)] = fault
+            converted = ticks_of_floats(changed, tick_e9, ticks)
+            yield converted, ticks.tolist() if converted else []
+
+
 def main() -> None:
-    found = [[*results(seed), *counts(seed)] for seed in range(12)]
+    found = [[*results(seed), *counts(seed), *conversions(seed)] for seed in range(12)]
     alerts = sum(len(each[1]) for each in found)
     digest = hashlib.sha256(json.dumps(found).encode()).hexdigest()
     json.dump({"form": form(), "alerts": alerts, "digest": digest}, sys.stdout)

@@ -1,4 +1,4 @@
-"""Generate the page about settings and commands: `python tests/arch/settings_page.py > docs/settings.md`.
+"""Generate the page about settings and commands: `python tests/arch/settings_page.py > docs/reference/settings.md`.
 
 A test compares the page in the repository with the output.
 """
@@ -13,6 +13,7 @@ from cyclopts import App
 
 from outcry.app.settings import Settings
 from outcry.cli import app
+from outcry.cli.columns import COLUMNS
 
 _HEAD = """# Settings and commands
 
@@ -32,13 +33,14 @@ Otherwise Outcry does not start.
 |---|---|---|---|---|
 """
 _BETWEEN = """
-The default data folder is `$XDG_DATA_HOME/outcry`, or `~/.local/share/outcry` if that variable is not set. The demo
-uses the folder `outcry-demo` next to it. The data folder contains:
+The default data folder is `~/.local/share/outcry` on Linux; [other systems](systems.md#folders) have their own. The
+variable `XDG_DATA_HOME` names another place on every system. The demo uses the folder `outcry-demo` next to it. The
+data folder contains:
 
 - `outcry.sqlite3`: accounts, grants, sessions, alerts and connections
 - `tape/`: market data
-- `live/`: the log of [live feeds](live.md)
-- `secret.key` and `vault.key`
+- `live/`: the log of [live feeds](../guides/live.md)
+- `secret.key`: the secret for the hashes of API keys; `vault.key`: the keys that encrypt broker credentials
 - your own files: `outcry.toml` and `overrides.csv` ([products, sessions and holidays](sessions.md))
 
 `outcry backup` copies all of it.
@@ -67,16 +69,30 @@ If you change `secret` or lose `secret.key`, all issued API keys stop working. S
 are encrypted with it, can no longer be read. If accounts exist, the service does not start without the secret; the
 error message explains the options.
 
-Broker credentials are encrypted in [the vault](vault.md). Its key is in `vault.key` or in `vault_keys`, never in the
-database. The service does not start without the right key.
+Broker credentials are encrypted in [the vault](../guides/vault.md). Its key is in `vault.key` or in `vault_keys`, never
+in the database. The service does not start without the right key.
 
 ## Commands
 
-Run `outcry COMMAND --help` for all options. Standard output is for pipes: tab-separated lines, a key, or JSON. All
-other output goes to standard error. Exit status 0: success; 1: the command failed, at least in part; 2: invalid
-arguments.
+Run `outcry COMMAND --help` for all options. Standard output has only the answer, all other output goes to standard
+error. Exit status 0: success; 1: the command failed, at least in part, or there is no data; 2: invalid arguments.
 
 | command | what it does |
+|---|---|
+"""
+_COLUMNS = """
+### Formats and columns
+
+Every command that prints rows has `--format table|json|csv`. The default is a table on a terminal and tab-separated
+lines in a pipe. JSON is an array of objects, and a missing value is null. CSV has the column names in its first line.
+Column names, their order and their meaning are stable; new columns are added at the end. Dates and times are in ISO
+8601; times are in UTC, except `open` and `close` of sessions, which have the offset of the exchange.
+
+- `outcry import` has `--output` instead, because its `--format` is the format of the files.
+- `outcry levels` and `outcry alerts` print the API's JSON in a pipe and with `--format json`.
+- With `--follow --format json`, each alert is one line of JSON.
+
+| command | columns |
 |---|---|
 """
 
@@ -119,7 +135,11 @@ def commands(of: App = app, prefix: str = "outcry") -> Iterator[tuple[str, str]]
 def page() -> str:
     """Return the page."""
     rows = "".join(f"| `{name}` | {said} |\n" for name, said in sorted(commands()))
-    return _HEAD + "".join(settings_rows()) + _BETWEEN + rows
+    columns = "".join(
+        f"| `outcry {name}` | {', '.join(f'`{each}`' for each in names)} |\n"
+        for name, names in COLUMNS.items()
+    )
+    return _HEAD + "".join(settings_rows()) + _BETWEEN + rows + _COLUMNS + columns
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ EXCEPTIONS = {
     "base/tasks.py": "the supervisor",
     "cluster/nats/client.py": "the task belongs to the library, which expects it under this name",
     "live/service.py": "its error is logged by an event of its own and makes the process unready",
+    "http/strict_protocol.py": "the task answers a pipelined request, as uvicorn does; uvicorn's server awaits it",
     "feeds/seam.py": "the generator that creates the task waits for it and raises its error",
 }
 

@@ -68,9 +68,8 @@ def test_every_image_is_of_a_version_and_every_file_is_there() -> None:
     assert {name for name in services if name.startswith("nats")} == {"nats1", "nats2", "nats3"}
     variables = env_file(DEPLOY / ".env.example")
     assert variables.keys() == FILLED_IN.keys()
-    assert {name for name, value in variables.items() if value} == {
-        "DOMAIN"
-    }  # the project contains no secret
+    # The project contains no secret.
+    assert {name for name, value in variables.items() if value} == {"DOMAIN"}
 
 
 def test_no_service_has_rights_it_does_not_need() -> None:

@@ -18,7 +18,7 @@ from outcry.market.methods import PRESETS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
+DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
 
 #: Absolute paths of a single machine, which no file of the project may contain.
@@ -27,6 +27,10 @@ MACHINE = re.compile(
 )
 ANCHOR = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+#: Files of the repository, which pages outside `docs/` and the README link by URL.
+REPOSITORY_LINK = re.compile(
+    r"\]\(https://github\.com/outcry/outcry/(?:blob|tree)/main/([^)#\s]+)(#[^)\s]*)?\)"
+)
 
 
 def tracked() -> list[Path]:
@@ -46,20 +50,20 @@ def tracked() -> list[Path]:
 
 
 def test_the_page_on_connections_is_what_the_program_does() -> None:
-    assert (DOCS / "connections.md").read_text() == connections_page(), (
-        "python tests/arch/connections_page.py > docs/connections.md"
+    assert (DOCS / "reference" / "connections.md").read_text() == connections_page(), (
+        "python tests/arch/connections_page.py > docs/reference/connections.md"
     )
 
 
 def test_the_page_on_settings_is_what_the_program_says() -> None:
-    assert (DOCS / "settings.md").read_text() == page(), (
-        "python tests/arch/settings_page.py > docs/settings.md"
+    assert (DOCS / "reference" / "settings.md").read_text() == page(), (
+        "python tests/arch/settings_page.py > docs/reference/settings.md"
     )
 
 
 def test_the_page_on_alerts_is_what_the_tables_say() -> None:
-    assert (DOCS / "alerts.md").read_text() == alerts_page(), (
-        "python tests/arch/alerts_page.py > docs/alerts.md"
+    assert (DOCS / "reference" / "alerts.md").read_text() == alerts_page(), (
+        "python tests/arch/alerts_page.py > docs/reference/alerts.md"
     )
 
 
@@ -78,9 +82,8 @@ def test_the_example_of_a_settings_file_is_one(tmp_path: Path) -> None:
         5,
     )
     assert read.port == 9000  # the environment overrides the file
-    assert (
-        read_settings({"OUTCRY_DATA": str(tmp_path)}, port=7000).port == 7000
-    )  # the command line overrides both
+    # The command line overrides both.
+    assert read_settings({"OUTCRY_DATA": str(tmp_path)}, port=7000).port == 7000
     assert (
         read_settings({"OUTCRY_SESSION_VARIANTS": "ES=cash,NQ=cash"}).session_variants
         == read.session_variants
@@ -137,7 +140,9 @@ def test_every_command_named_in_the_documents_exists() -> None:
 
 
 def test_the_table_of_presets_is_that_of_the_program() -> None:
-    rows = re.findall(r"^\| `(\w+)` \|(.*)\|$", (DOCS / "levels.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(\w+)` \|(.*)\|$", (DOCS / "explanation" / "levels.md").read_text(), re.MULTILINE
+    )
     found = {name: [cell.strip() for cell in cells.split("|")][:8] for name, cells in rows if name in PRESETS}
     assert found == {
         m.name: [
@@ -156,6 +161,11 @@ def test_links_between_documents_lead_somewhere(path: Path) -> None:
     targets = [target for target, _ in LINK.findall(path.read_text()) if "://" not in target]
     missing = [target for target in targets if not (path.parent / target).exists()]
     assert missing == []
+    files = [name for name, _ in REPOSITORY_LINK.findall(path.read_text())]
+    assert [name for name in files if not (ROOT / name).exists()] == []
+    if path.is_relative_to(DOCS):  # the site has only the pages of docs/
+        outside = [target for target in targets if not (path.parent / target).resolve().is_relative_to(DOCS)]
+        assert outside == [], "link to the file on GitHub"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -236,7 +246,7 @@ def test_every_dependency_has_its_line_in_the_record() -> None:
         *project["dependencies"],
         *(one for extra in project["optional-dependencies"].values() for one in extra),
     ]
-    names = {re.split(r"[<>=;\[ ]", line, maxsplit=1)[0].lower() for line in wanted}
+    names = {re.split(r"[<>=;\[ ]", line, maxsplit=1)[0].lower() for line in wanted} - {project["name"]}
     text = (DOCS / "decisions" / "0006-dependencies.md").read_text()
     assert names == set(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE))
 

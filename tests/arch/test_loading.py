@@ -20,20 +20,24 @@ SOURCES = Path(__file__).parents[2] / "src" / "outcry"
 #: Modules with imports inside functions, by reason.
 PLACES = {
     "a part that loads when it is first used": {
-        "__init__.py", "app/delivery.py", "app/installation.py", "app/live.py", "app/people.py",
-        "people/email_address.py", "api/probes.py",
+        "app/delivery.py", "app/installation.py", "app/live.py", "app/people.py", "base/encryption.py",
+        "people/email_address.py", "people/passkeys.py", "api/probes.py",
     },
     "chosen by a setting": {"app/application.py", "app/outside.py", "database/database.py", "live/store.py"},
     "needed until a database is up to date": {"database/migrate.py"},
     "only a checkout compiles catalogues": {"base/translations.py"},
     "a command's options and failures": {
-        "cli/__init__.py", "cli/agent.py", "cli/agent_feeds.py", "cli/demo.py", "cli/fetching.py", "cli/warming.py",
+        "cli/__init__.py", "cli/agent.py", "cli/agent_feeds.py", "cli/demo.py", "cli/fetching.py", "cli/serving.py",
     },
     "a broker's feed, with a library that may be missing": {
         f"feeds/{broker}/adapter.py"
         for broker in ("databento", "ibkr", "massive", "projectx", "tastytrade", "tradovate")
     },
-    "an extra": {"library/__init__.py", "library/plot.py"},
+    "needs private parts of a library, which another version may lack": {"http/server.py"},
+    "an extra": {
+        "__main__.py", "library/__init__.py", "library/files.py", "library/plot.py",
+        "recordings/formats/file_library.py",
+    },
 }  # fmt: skip
 
 #: Not needed to list commands.
@@ -50,8 +54,9 @@ HEAVY = {
 }
 #: Not needed to serve answers.
 DEFERRED = {
-    "aiohttp", "alembic", "argon2", "email_validator", "jinja2", "joserfc", "OpenSSL", "prometheus_client", "pyarrow",
-    "pyotp", "rich", "segno", "sqlalchemy.dialects.postgresql", "webauthn", "outcry.cluster", "outcry.delivery.egress",
+    "aiohttp", "alembic", "argon2", "cryptography", "databento_dbn", "email_validator", "jinja2", "joserfc", "OpenSSL",
+    "prometheus_client", "pyarrow", "pyotp", "rich", "segno", "sqlalchemy.dialects.postgresql", "webauthn", "zstandard",
+    "outcry.cluster", "outcry.delivery.egress",
     "outcry.feeds.simulator", "outcry.people.service", "outcry.recordings.formats.file_library", "outcry.web",
 }  # fmt: skip
 #: Not needed to compute a profile.
@@ -134,6 +139,6 @@ def test_a_profile_loads_no_server() -> None:
 
 
 def test_answers_load_no_page_no_channel_and_no_file_format(tmp_path: Path) -> None:
-    with open_installation(read_settings({}, data=str(tmp_path))):
-        pass  # creates the database, which only the first start does
+    with open_installation(read_settings({}, data=str(tmp_path))) as installation:
+        assert installation.vault  # creates the database and the vault's key, which only the first start does
     assert loaded(SERVE, str(tmp_path)) & DEFERRED == set()

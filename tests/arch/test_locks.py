@@ -45,7 +45,7 @@ def wanted(extras: set[str], groups: set[str]) -> list[Requirement]:
         named += project["optional-dependencies"][extra]
     for group in groups:
         named += PROJECT["dependency-groups"][group]
-    return [Requirement(each) for each in named]
+    return [each for each in map(Requirement, named) if each.name != PROJECT["project"]["name"]]
 
 
 @pytest.mark.parametrize(("name", "least"), [("dev.txt", 30), ("deploy.txt", 30), ("build.txt", 3)])

@@ -86,4 +86,4 @@ def test_an_event_is_written_at_the_level_of_the_table() -> None:
 
 
 def test_the_page_is_what_the_table_says() -> None:
-    assert (ROOT / "docs" / "logs.md").read_text() == page(), "python tests/arch/logs_page.py > docs/logs.md"
+    assert (ROOT / "docs" / "reference" / "logs.md").read_text() == page(), "run `make docs`"

@@ -162,5 +162,5 @@ def test_every_client_names_how_it_resolves_hosts() -> None:
         for path in sorted(SOURCES.rglob("*.py"))
         for rest in path.read_text().split("aiohttp.ClientSession(")[1:]
     ]
-    assert len(clients) >= 7
+    assert len(clients) >= 6
     assert [str(path) for path, given in clients if "connector=" not in given] == []

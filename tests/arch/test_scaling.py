@@ -4,7 +4,7 @@ from pathlib import Path
 
 from bench.capacity import Load, Measured, rows, table
 
-PAGE = Path(__file__).parents[2] / "docs" / "scaling.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "scaling.md"
 
 
 def test_the_table_is_what_the_arithmetic_gives() -> None:

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 #: Patterns of binary files that may be tracked, and their maximum size in bytes.
 ALLOWED = {
-    "docs/*.png": 200_000,
+    "docs/images/*.png": 200_000,
     "src/outcry/web/static/vendor/*/*.woff2": 100_000,
 }
 
@@ -54,8 +54,8 @@ def test_only_allowed_binaries_are_tracked() -> None:
     [
         ("outcry-0.1.0-py3-none-any.whl", b"PK\x03\x04\x00\x00", True),  # although .gitignore lists it
         ("tests/data/es.dbn", b"DBN\x01\xff\xfe", True),
-        ("docs/page.png", b"\x89PNG\r\n\x1a\n\x00", False),
-        ("docs/large.png", b"\x89PNG" + bytes(200_000), True),
+        ("docs/images/page.png", b"\x89PNG\r\n\x1a\n\x00", False),
+        ("docs/images/large.png", b"\x89PNG" + bytes(200_000), True),
         ("src/outcry/picture.png", b"\x89PNG\r\n\x1a\n\x00", True),
         ("docs/notes.md", "Schlüssel – ein Text".encode(), False),
         ("empty", b"", False),

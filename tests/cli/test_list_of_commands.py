@@ -9,9 +9,8 @@ from outcry.cli import COMMANDS, app
 def test_a_command_is_found_and_described(name: str) -> None:
     command = COMMANDS[name]
     first_paragraph = str(app[name].help).split("\n\n", maxsplit=1)[0]
-    assert command.path.startswith(
-        "outcry.cli."
-    )  # import-linter does not see the path, but knows this package
+    # Import-linter does not see the path, but knows this package.
+    assert command.path.startswith("outcry.cli.")
     assert command.summary == " ".join(first_paragraph.split())
 
 

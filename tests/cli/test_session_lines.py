@@ -53,7 +53,7 @@ def test_while_closed_the_next_session_is_printed(capsys: pytest.CaptureFixture[
         ("ES", "yesterday", "use a form such as 2026-01-02T15:04:05Z"),
         ("ES", "", "use a form such as"),
         ("ESX5", "2025-11-28T10:00:00Z", "did you mean ES"),
-        ("QQQQQQ", "2025-11-28T10:00:00Z", "unknown symbol"),
+        ("QQQQQQ", "2025-11-28T10:00:00Z", "unknown symbol 'QQQQQQ'. Use a product such as ES"),
     ],
 )
 def test_what_cannot_be_read_is_refused(

@@ -18,6 +18,7 @@ from tests.timeouts import within
 from outcry.agent.feed_runner import MarketContext as Traded
 from outcry.app.cluster_feeds import own_spool
 from outcry.app.installation import Installation
+from outcry.app.live import stores_of
 from outcry.cluster.calls import Answerer, BusDown, NobodyServes
 from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.nats.link import Link
@@ -31,8 +32,7 @@ from outcry.connections.service import BrokerConnections
 from outcry.connections.store import SqlConnectionStore
 from outcry.connections.supervisor import ConnectionSupervisor
 from outcry.feeds.pushed import PushedFeeds
-from outcry.live.archive import Archive
-from outcry.live.engine import Engine, Market, Stores
+from outcry.live.engine import Engine, Market
 from outcry.live.model import FanOut
 from outcry.live.partitions import PARTITIONS, Turn
 from outcry.market.instruments import Contract
@@ -302,10 +302,7 @@ class Cluster(brokers.BrokerHarness):
             installation.reference.universe, installation.reference.calendar, self.clock, installation.licences.of_user,
             lambda: FanOut(installation.licences.audience, self.clock.now_ns()),
         )  # fmt: skip
-        archive = Archive(lambda: installation.importer, installation.reference.calendar.session_at)
-        stores = Stores(
-            installation.log, installation.alerts, installation.alerts, installation.store, archive
-        )
+        stores = stores_of(installation, installation.log, installation.alerts)
         self.engine = Engine(
             stores,
             market,

@@ -191,9 +191,8 @@ def test_with_the_bus_away_from_the_pages_the_store_says_it_all_the_same(tmp_pat
         harness.connect()
         await harness.until_phase(LIVE)
         logins = harness.peer.logins
-        assert harness.connections.resume(
-            harness.user, harness.id, harness.clock.now_ns()
-        )  # a running one starts again
+        # A running connection starts again.
+        assert harness.connections.resume(harness.user, harness.id, harness.clock.now_ns())
         await harness.until(lambda: harness.peer.logins == logins + 1, "it signs in anew")
         await harness.until_phase(LIVE)
         found = await harness.connections.check(harness.user, harness.id)

@@ -1,6 +1,6 @@
 """The vault's keys: created once, checked at each start, never replaced while in use, and rotated during operation."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -8,11 +8,11 @@ import pytest
 
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import BadSettings, Settings, read_settings
-from outcry.app.vault import VAULT_FILE, BadVaultKeys, exchanging, vault_of
+from outcry.app.vault import CHECKED_FILE, VAULT_FILE, BadVaultKeys, exchanging, vault_of
 from outcry.cli import backup, doctor, vaulting
-from outcry.connections.model import ConnectionPhase, ConnectionRow
+from outcry.connections.model import ConnectionPhase, ConnectionRow, VaultKeyRow
 from outcry.connections.store import SqlConnectionStore
-from outcry.connections.vault import Vault, VaultBroken
+from outcry.connections.vault import Vault, VaultBroken, VaultKeys
 from outcry.connections.vault_store import SqlVaultStore
 
 ENTRIES = {"key": "db-SuperSecretKey"}
@@ -20,7 +20,7 @@ A, B = "aa" * 32, "bb" * 32
 
 
 @contextmanager
-def opened(folder: Path, keys: str = "") -> Iterator[tuple[Installation, Vault]]:
+def opened(folder: Path, keys: str = "") -> Generator[tuple[Installation, Vault]]:
     with open_installation(Settings(data=str(folder), vault_keys=keys)) as installation:
         yield (
             installation,
@@ -119,6 +119,32 @@ def test_a_wrong_key_is_refused_at_the_start_and_not_quoted(folder: Path, text: 
     assert "backup" in str(refusal.value)
     for secret in (A, B, A[:-2], "xyz"):
         assert secret not in str(refusal.value)
+
+
+def test_a_key_is_decrypted_with_at_the_first_start_only(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later start compares a hash instead. With a damaged file of hashes it decrypts again and repairs the file."""
+    decrypted: list[str] = []
+
+    def counted(keys: VaultKeys, row: VaultKeyRow) -> bool:
+        decrypted.append(row.kid)
+        return recognises(keys, row)
+
+    recognises = VaultKeys.recognises
+    monkeypatch.setattr(VaultKeys, "recognises", counted)
+    hashes = (folder / CHECKED_FILE).read_text()
+    with opened(folder) as (installation, vault):
+        assert entered(installation, vault, 1) == ENTRIES
+    assert decrypted == []
+    for damaged in (b"", b"\xff", hashes[:-9].encode()):
+        (folder / CHECKED_FILE).write_bytes(damaged)
+        with opened(folder):
+            assert decrypted == ["k1"]
+        assert (folder / CHECKED_FILE).read_text() == hashes
+        decrypted.clear()
+    digits = (folder / VAULT_FILE).read_text().split()[1]
+    assert digits not in hashes
 
 
 def test_a_service_without_its_key_file_encrypts_no_new_entries(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from time import sleep
 
 import pytest
 from sqlalchemy import text
@@ -70,6 +71,11 @@ def test_what_a_worker_held_that_ended_goes_on_after_ten_seconds_under_the_same_
         ).scalar_one()
     if how == "it says so":
         other.leave()
+        with (
+            harness.database.reading() as connection
+        ):  # the server notices some time after the connection was closed
+            while connection.execute(text("SELECT count(*) FROM pg_locks WHERE objsubid = 2")).scalar_one():
+                sleep(0.01)
     else:
         # The server ends a backend some time after the request; until then the worker is still connected.
         ended = "SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2"

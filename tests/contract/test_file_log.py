@@ -16,6 +16,7 @@ import pytest
 from tests.contract import log_writer
 from tests.contract.trade_logs import KEY, OTHER, files, frames
 
+from outcry.live import file_log
 from outcry.live.model import Frame, LogDamaged, LogInUse
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +59,22 @@ def test_files_are_begun_anew_before_they_exceed_their_size(tmp_path: Path) -> N
         sizes = [path.stat().st_size for path in sorted((tmp_path / "log/0/demo/ESZ2026").iterdir())]
         assert sizes == [200, 200, 100, 520, 20]
         assert [frame[0] for frame in frames(log)] == list(range(7))
+
+
+def test_a_file_that_windows_refuses_to_delete_is_dropped_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup or a reader may have it open. Until it is deleted, it belongs to the log."""
+    with files(tmp_path) as log:
+        for first in range(3):
+            log.append(KEY, first, 1, b"x")
+            log.cut(KEY)
+        with monkeypatch.context() as busy:
+            busy.setattr(file_log, "was_removed", lambda _: False)
+            log.drop(KEY, 2)
+        assert [frame[0] for frame in frames(log)] == [0, 1, 2]
+        log.drop(KEY, 2)
+        assert [frame[0] for frame in frames(log)] == [2]
 
 
 def test_whole_files_are_dropped_and_no_less(tmp_path: Path) -> None:

@@ -204,9 +204,8 @@ def test_the_last_operator_does_not_go(store: SqlIdentityStore) -> None:
     assert store.change_user(bob.id, role="member", leaving="any") is False
     store.change_user(eve.id, role="operator")
     assert store.set_openid(eve.id, "https://id.example.com eve", None) is True
-    assert (
-        store.change_user(bob.id, role="member", leaving="own") is False
-    )  # Eve signs in with the provider only
+    # Eve signs in with the provider only.
+    assert store.change_user(bob.id, role="member", leaving="own") is False
     assert store.change_user(bob.id, role="member", leaving="any") is True
     assert store.change_user(eve.id, role="member") is True
 

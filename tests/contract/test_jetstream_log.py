@@ -368,9 +368,8 @@ def test_a_log_that_cannot_be_reached_says_so(jetstream: JetStream, monkeypatch:
                 use()
         with pytest.raises(OSError, match="cannot be reached"):
             log.append(KEY, 0, 1, b"")
-        monkeypatch.setattr(
-            "outcry.cluster.nats.blocking.PATIENCE_S", 10.0
-        )  # the connection takes a moment to recover
+        # The connection takes a moment to recover.
+        monkeypatch.setattr("outcry.cluster.nats.blocking.PATIENCE_S", 10.0)
         line.go_on()
         line.cut()
         assert log.last(KEY) == 0

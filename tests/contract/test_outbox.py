@@ -244,6 +244,23 @@ def test_nothing_is_claimed_for_a_user_who_is_disabled(harness: Harness) -> None
     assert keys(harness.claim_one()) == ["ES:ib-break-up:1"]
 
 
+def test_whether_a_queue_is_due_is_known_without_a_claim(harness: Harness) -> None:
+    """A leased queue is due at the end of its lease, a gathering one a second after its message, a paused one never."""
+    number = harness.subscribe()
+    assert not harness.outbox.has_due(harness.now_ns)
+    harness.fire()
+    assert harness.outbox.has_due(harness.now_ns)
+    message = harness.claim_one()
+    assert not harness.outbox.has_due(harness.now_ns + LEASE_NS - 1)
+    assert harness.outbox.has_due(harness.now_ns + LEASE_NS)
+    harness.finish(message)
+    harness.fire()
+    assert not harness.outbox.has_due(harness.now_ns + GATHER_NS - 1)
+    assert harness.outbox.has_due(harness.now_ns + GATHER_NS)
+    harness.change(number, phase=SubscriptionPhase.PAUSED)
+    assert not harness.outbox.has_due(harness.now_ns + GATHER_NS)
+
+
 # -- leases
 
 

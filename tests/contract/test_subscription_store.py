@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import pytest
 from tests.contract.databases import Place
 
-from outcry.database import schema
 from outcry.delivery.model import AttemptRow, Change, SubscriptionPhase, SubscriptionRow, Target
-from outcry.delivery.subscription_store import SqlSubscriptionStore, write_attempt
+from outcry.delivery.subscription_store import SqlSubscriptionStore, write_attempts
 from outcry.people.store import SqlIdentityStore
 
 NOW = 1_767_366_245_123_456_789
@@ -53,7 +52,7 @@ def stores(place: Place) -> Stores:
 
     def attempt(row: AttemptRow) -> None:
         with database.write("nothing") as connection:
-            connection.execute(schema.attempts.insert().values(write_attempt(row)))
+            write_attempts(connection, [row])
 
     there = SqlSubscriptionStore(place.open())
     return Stores(SqlSubscriptionStore(database), there, attempt, people.revision)

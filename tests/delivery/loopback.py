@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from support.resolvers import Answers, ScriptedResolver
 
+from outcry.base.clock import Clock
 from outcry.delivery.egress import Egress, Limits
 from outcry.delivery.resolver import GuardedResolver
 from outcry.delivery.trust import system_trust
@@ -49,6 +50,16 @@ class Authority:
         self, *names: str, expired: bool = False, self_signed: bool = False, sha1: bool = False
     ) -> ssl.SSLContext:  # fmt: skip
         """Return the TLS context of a server with these names."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_ciphers("ALL:@SECLEVEL=0")  # a test server may use insecure settings
+        self.install(context, *names, expired=expired, self_signed=self_signed, sha1=sha1)
+        return context
+
+    def install(
+        self, context: ssl.SSLContext, *names: str, expired: bool = False, self_signed: bool = False,
+        sha1: bool = False,
+    ) -> None:  # fmt: skip
+        """Issue a certificate for these names and use it in a context, whose ticket keys stay."""
         self._issued += 1
         key = rsa.generate_private_key(65_537, 2048)
         subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, names[0])])
@@ -65,10 +76,7 @@ class Authority:
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             )
         )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.set_ciphers("ALL:@SECLEVEL=0")  # a test server may use insecure settings
         context.load_cert_chain(path, secret)
-        return context
 
     def _builder(
         self, subject: x509.Name, key: rsa.RSAPrivateKey, *, expired: bool = False,
@@ -146,12 +154,12 @@ class Names:
 @asynccontextmanager
 async def leaving(
     rule: UrlRule, names: Answers, trust: ssl.SSLContext, limits: Limits = PATIENT,
-    patience_s: float = 20.0, private_trust: ssl.SSLContext | None = None,
+    patience_s: float = 20.0, private_trust: ssl.SSLContext | None = None, clock: Clock | None = None,
 ) -> AsyncIterator[Egress]:  # fmt: skip
     """Open an egress for the duration of the context."""
     scripted = ScriptedResolver(names)
     resolver = GuardedResolver(rule, public=scripted, private=scripted, patience_s=patience_s)
-    egress = Egress(resolver, trust, private_trust, limits)
+    egress = Egress(resolver, trust, private_trust, limits, clock)
     try:
         yield egress
     finally:

@@ -173,10 +173,9 @@ def test_an_altered_link_is_invalid() -> None:
     harness = Harness(ROW)
     for purpose in ("confirm", "unsubscribe"):
         token = harness.token(purpose)
-        for place, build_message in enumerate(token):
-            bits = (
-                URL_SAFE.index(build_message) ^ 0b100000
-            )  # the first bit, because some bits of the last character are padding
+        for place, character in enumerate(token):
+            # Flip the highest bit, because low bits of the last character are padding.
+            bits = URL_SAFE.index(character) ^ 0b100000
             altered = token[:place] + URL_SAFE[bits] + token[place + 1 :]
             assert harness.consent.find(purpose, altered) is None
         assert harness.consent.find(purpose, token[:-2]) is None
@@ -320,17 +319,15 @@ def test_tagged_addresses_count_as_one_mailbox() -> None:
 def test_an_unsubscribed_reader_gets_one_confirmation_email_a_week() -> None:
     harness = Harness(replace(ROW, phase=SubscriptionPhase.ACTIVE))
     harness.consent.unsubscribe(harness.token("unsubscribe"))
-    fresh = replace(
-        ROW, id=9, user_id=4, shown="Ann+again@example.com"
-    )  # removed and created again by another user
+    # The subscription is removed, and another user creates it again.
+    fresh = replace(ROW, id=9, user_id=4, shown="Ann+again@example.com")
     assert harness.consent.ask(harness.row(), "en") == "asked"
     harness.clock.pass_s(7 * 24 * 3600 - 60)
     assert [harness.consent.ask(row, "en") for row in (fresh, harness.row())] == ["often", "often"]
     harness.clock.pass_s(60)
     assert harness.consent.ask(harness.row(), "en") == "asked"
-    assert (
-        harness.consent.ask(harness.row(), "en") == "often"
-    )  # the row still records that its reader unsubscribed
+    # The row still records that its reader unsubscribed.
+    assert harness.consent.ask(harness.row(), "en") == "often"
 
 
 def test_a_user_can_cause_ten_confirmation_emails_an_hour() -> None:

@@ -102,9 +102,8 @@ def test_hundreds_of_names_that_hang_delay_no_other(run: Run) -> None:
             threads = threading.active_count()
             hanging = [asyncio.create_task(found(resolver, f"hang{at}.d{at % 40}.dev")) for at in range(512)]
             for at in range(50):
-                assert await found(
-                    resolver, f"good{at}.dev"
-                )  # one family may be missing, if its answer is late
+                # One family may be missing, if its answer is late.
+                assert await found(resolver, f"good{at}.dev")
             assert not any(task.done() for task in hanging), "others wait for those that hang"
             assert threading.active_count() <= threads
             for task in hanging:

@@ -283,9 +283,8 @@ def test_both_secrets_sign_until_the_overlap_is_over(harness: Harness) -> None:
 
 def test_three_replaced_secrets_sign_at_most_each_for_as_long_as_was_chosen(harness: Harness) -> None:
     made = harness.subscriptions.add(ANN, wish(), NOW_NS)
-    week = harness.subscriptions.rotate(
-        ANN, made.id, NOW_NS, 7 * NANOS_PER_DAY
-    )  # the first stays valid for a week
+    # The first secret stays valid for a week.
+    week = harness.subscriptions.rotate(ANN, made.id, NOW_NS, 7 * NANOS_PER_DAY)
     day = harness.subscriptions.rotate(ANN, made.id, NOW_NS)
     harness.subscriptions.test(ANN, made.id, NOW_NS)
     harness.subscriptions.test(ANN, made.id, NOW_NS + 2 * NANOS_PER_DAY)
@@ -296,9 +295,8 @@ def test_three_replaced_secrets_sign_at_most_each_for_as_long_as_was_chosen(harn
     newest = [harness.subscriptions.rotate(ANN, made.id, NOW_NS + number) for number in range(1, 5)]
     harness.subscriptions.test(ANN, made.id, NOW_NS + 10)
     assert harness.deliverer.sent[-1][1] == newest[::-1]
-    replaced = harness.subscriptions.rotate(
-        ANN, made.id, NOW_NS + 20, 0
-    )  # the previous one was seen by another person
+    # Another person saw the previous secret, so it ends at once.
+    replaced = harness.subscriptions.rotate(ANN, made.id, NOW_NS + 20, 0)
     harness.subscriptions.test(ANN, made.id, NOW_NS + 21)
     assert harness.deliverer.sent[-1][1] == [replaced, *newest[-2::-1][:3]]
 

@@ -1,4 +1,4 @@
-"""docs/webhooks.md describes what is sent, when it is retried, and what disables a webhook."""
+"""docs/guides/webhooks.md describes what is sent, when it is retried, and what disables a webhook."""
 
 import re
 from pathlib import Path
@@ -9,13 +9,13 @@ import pytest
 from outcry.delivery.chat_content import MARKS
 from outcry.delivery.https_webhook import NUMBERS_HEADER, WISH_HEADER
 from outcry.delivery.model import Target
-from outcry.delivery.payload import Alert, Body
 from outcry.delivery.schedule import PAUSES_NS
 from outcry.delivery.signing import signed
 from outcry.delivery.slack import GONE
 from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.wire.webhooks import WebhookAlert, WebhookBody
 
-PAGE = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "webhooks.md").read_text()
 UNITS = {"s": NANOS_PER_SECOND, "min": NANOS_PER_MINUTE, "h": NANOS_PER_HOUR}
 
 
@@ -26,8 +26,10 @@ def first_column(heading: str) -> list[str]:
 
 
 def test_the_fields_are_those_of_the_body() -> None:
-    assert first_column("| field | |") == [field.name for field in msgspec.structs.fields(Body)]
-    assert first_column("| field of an alert | |") == [field.name for field in msgspec.structs.fields(Alert)]
+    assert first_column("| field | |") == [field.name for field in msgspec.structs.fields(WebhookBody)]
+    assert first_column("| field of an alert | |") == [
+        field.name for field in msgspec.structs.fields(WebhookAlert)
+    ]
 
 
 def test_the_headers_are_those_that_are_sent() -> None:

@@ -4,8 +4,8 @@ Run as `python -m tests.e2e.delivery_worker FOLDER ALERTS SEED WORKERS [DATABASE
 anything is wrong. DATABASE: its URL, unless it is SQLite's in FOLDER. Processes are forked from a parent with all
 imports and neither threads nor a database: a TLS endpoint that records its requests, a service that records and
 delivers alerts, and more workers on the same outbox. Every five seconds one of these is killed and restarted, mostly
-during a particular step (`Shown`). On SQLite all clocks run twelve times as fast, so that a lease of a minute expires
-in five seconds; PostgreSQL notices a dead worker earlier.
+during a particular step (`SharedSteps`). On SQLite all clocks run twelve times as fast, so that a lease of a minute
+expires in five seconds; PostgreSQL notices a dead worker earlier.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from typing import cast
 
 from sqlalchemy import text
 from tests.e2e.delivery_play import ENDPOINTS, alert, faults, receive, symbols
-from tests.e2e.kill_worker import Shown, Worker, say
+from tests.e2e.kill_worker import SharedSteps, Worker, say
 
 from outcry.access.licences import Audience
 from outcry.app.answering import discard
@@ -50,7 +50,7 @@ from outcry.sessions.store import SqlStore
 
 #: Parts of a worker's work, and of how many kills one is aimed at each; what is not listed can fall at any moment.
 AIMED = ("recording", "claiming", "recording", "", "firing", "claiming")
-#: As `Shown` names them: the outbox is told what was sent, is asked what is due, alerts are recorded.
+#: Names of steps in `SharedSteps`: the outbox stores results, it claims due messages, alerts are recorded.
 SHOWN_AS = {"recording": "archive", "claiming": "snapshot", "firing": "alerts"}
 KILLED_EACH_S = 5.0
 #: How often the clock's seconds come in one of ours.
@@ -74,8 +74,8 @@ class FastClock:
 
 
 @dataclass(frozen=True)
-class Play:
-    """What is played: where, how many alerts, since when."""
+class Workload:
+    """What a campaign does: its folder, the number of alerts, and its start."""
 
     folder: Path
     alerts: int
@@ -100,55 +100,55 @@ class Play:
 # -- the three processes
 
 
-def deliver(play: Play, shown: Shown, name: str, *, fires: bool) -> None:
+def deliver(workload: Workload, steps: SharedSteps, name: str, *, fires: bool) -> None:
     """Deliver until killed; with `fires`, record alerts too, from where the last one of these processes came to."""
     for owner, method, part in ((SqlOutbox, "record", "recording"), (SqlOutbox, "claim", "claiming"),
                                 (LiveStore, "record_alerts", "firing")):  # fmt: skip
-        shown.watch(owner, method, SHOWN_AS[part])
-    database, clock = play.database(), play.clock()
+        steps.watch(owner, method, SHOWN_AS[part])
+    database, clock = workload.database(), workload.clock()
 
     async def run() -> None:
-        trust = system_trust(str(play.folder / "certificate.pem"))
-        egress = Egress(GuardedResolver(read_rule("", f"127.0.0.1:{play.port}")), trust)
+        trust = system_trust(str(workload.folder / "certificate.pem"))
+        egress = Egress(GuardedResolver(read_rule("", f"127.0.0.1:{workload.port}")), trust)
         sender = HttpsSender(egress, "http://localhost:8000", clock)
         nobody = cast("OwnerNotices", SimpleNamespace(warned=lambda *_: None, switched_off=lambda *_: None))
-        parts = Parts(SqlOutbox(database), {Target.HTTPS: sender}, play.encryptor(), clock, nobody, name)
+        parts = Parts(SqlOutbox(database), {Target.HTTPS: sender}, workload.encryptor(), clock, nobody, name)
         dispatcher = Dispatcher(parts)
         dispatcher.report = lambda event, **details: discard(sys.stderr.write(f"{event} {details}\n"))
         delivering = asyncio.create_task(dispatcher.run())
         if fires:
-            await _fire(play, database, clock, dispatcher)
+            await _fire(workload, database, clock, dispatcher)
         await delivering
 
     asyncio.run(run())
 
 
-async def _fire(play: Play, database: Database, clock: FastClock, dispatcher: Dispatcher) -> None:
+async def _fire(workload: Workload, database: Database, clock: FastClock, dispatcher: Dispatcher) -> None:
     live = LiveStore(database, OutboxEntries())
     at = live.position(STREAM)
-    while at < play.alerts:
-        rows = [alert(number) for number in range(at, min(at + BATCH, play.alerts))]
+    while at < workload.alerts:
+        rows = [alert(number) for number in range(at, min(at + BATCH, workload.alerts))]
         at += len(rows)
         fan_out = FanOut(lambda _owner, _root: EVERYONE, clock.now_ns())
         await asyncio.to_thread(live.record_alerts, rows, {STREAM: at}, fan_out)
         dispatcher.wake()
-        await asyncio.sleep(EACH_S if play.is_sqlite else SLOWLY_S)
+        await asyncio.sleep(EACH_S if workload.is_sqlite else SLOWLY_S)
 
 
 # -- the parent
 
 
-def prepare(play: Play) -> None:
+def prepare(workload: Workload) -> None:
     """A database with subscriptions: the first for every symbol, each other for one."""
-    engine = open_engine(play.url)
+    engine = open_engine(workload.url)
     migration.migrate(engine)
-    database, encryptor = Database(engine), play.encryptor()
-    user = SqlStore(database).ensure_user("ann@example.com", play.began_ns)
+    database, encryptor = Database(engine), workload.encryptor()
+    user = SqlStore(database).ensure_user("ann@example.com", workload.began_ns)
     store = SqlSubscriptionStore(database)
     for number in range(ENDPOINTS):
-        created_ns = play.began_ns + number
+        created_ns = workload.began_ns + number
         place = place_of(user, created_ns)
-        address = f"https://127.0.0.1:{play.port}/in/{number}"
+        address = f"https://127.0.0.1:{workload.port}/in/{number}"
         store.add_subscription(
             SubscriptionRow(
                 id=0, user_id=user, target=Target.HTTPS, label=str(number), shown="127.0.0.1",
@@ -164,9 +164,9 @@ def prepare(play: Play) -> None:
 class Campaign:
     """Workers, killed in turn until all alerts are recorded and delivered. The first records them too."""
 
-    def __init__(self, play: Play, seed: int, workers: int) -> None:
-        self._play, self._chance = play, random.Random(seed)
-        self._shown = [Shown() for _ in range(workers)]
+    def __init__(self, workload: Workload, seed: int, workers: int) -> None:
+        self._workload, self._chance = workload, random.Random(seed)
+        self._steps = [SharedSteps() for _ in range(workers)]
         self._names = 0
         self._workers = [self._start(which) for which in range(workers)]
         self.killed_s: list[float] = []
@@ -177,7 +177,7 @@ class Campaign:
         deadline_s = next_s = time.monotonic()
         deadline_s += PATIENCE_S
         next_s += KILLED_EACH_S
-        while any(left := still(self._play)):
+        while any(left := still(self._workload)):
             if time.monotonic() > deadline_s:
                 raise RuntimeError(f"after {PATIENCE_S} s {left} are still to be recorded and delivered")
             if time.monotonic() >= next_s and left[0]:
@@ -195,12 +195,12 @@ class Campaign:
         kills = len(self.killed_s)
         aim = AIMED[kills % len(AIMED)]
         which = 0 if aim == "firing" else kills % len(self._workers)
-        shown, worker = self._shown[which], self._workers[which]
+        steps, worker = self._steps[which], self._workers[which]
         end_s = time.monotonic() + 10.0
-        while aim and SHOWN_AS[aim] not in shown.now() and time.monotonic() < end_s:
+        while aim and SHOWN_AS[aim] not in steps.now() and time.monotonic() < end_s:
             time.sleep(0.0002)
         time.sleep(self._chance.uniform(0.0, 0.002))
-        now = shown.now()
+        now = steps.now()
         worker.kill()
         self.killed_s.append(time.monotonic())
         self.hit.update([part for part, name in SHOWN_AS.items() if name in now] or ["nothing of these"])
@@ -208,23 +208,23 @@ class Campaign:
 
     def _start(self, which: int) -> Worker:
         self._names += 1
-        self._shown[which].clear()
-        work = partial(deliver, self._play, self._shown[which], f"worker {self._names}", fires=which == 0)
-        return Worker(work, self._play.folder / "said")
+        self._steps[which].clear()
+        work = partial(deliver, self._workload, self._steps[which], f"worker {self._names}", fires=which == 0)
+        return Worker(work, self._workload.folder / "said")
 
 
-def still(play: Play) -> tuple[int, int]:
+def still(workload: Workload) -> tuple[int, int]:
     """How many alerts are still to be recorded, and how many entries to be delivered."""
-    path = play.folder / "still"
+    path = workload.folder / "still"
 
     def count() -> None:  # in a process of its own: no database may be open where others are forked
-        with play.database().reading() as connection:
+        with workload.database().reading() as connection:
             recorded = connection.exec_driver_sql("select count(*) from alerts").scalar_one()
             waiting = text("select count(*) from outbox where phase = :phase")
             entries = connection.execute(waiting, {"phase": EntryPhase.WAITING.value}).scalar_one()
-        path.write_text(f"{play.alerts - recorded} {entries}")
+        path.write_text(f"{workload.alerts - recorded} {entries}")
 
-    Worker(count, play.folder / "said").finish()
+    Worker(count, workload.folder / "said").finish()
     alerts, entries = map(int, path.read_text().split())
     return alerts, entries
 
@@ -238,9 +238,11 @@ def main(folder: str, alerts: int, seed: int, workers: int, url: str = "") -> in
             assert not endpoint.done()
             time.sleep(0.01)
         began_ns = time.time_ns()  # noqa: TID251 - the clock's zero
-        play = Play(home, alerts, began_ns, int((home / "port").read_text()), url or str(sqlite_url(home)))
-        Worker(partial(prepare, play), home / "said").finish()
-        campaign = Campaign(play, seed, workers)
+        workload = Workload(
+            home, alerts, began_ns, int((home / "port").read_text()), url or str(sqlite_url(home))
+        )
+        Worker(partial(prepare, workload), home / "said").finish()
+        campaign = Campaign(workload, seed, workers)
         try:
             campaign.run()
         finally:

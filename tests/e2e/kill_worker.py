@@ -55,7 +55,7 @@ LONGEST_S = 120.0
 _MOST_LOG = 4000
 
 
-class Shown:
+class SharedSteps:
     """Current part of a worker's work, in memory shared with its parent."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Scene:
+class Workload:
     """Recordings that are replayed together, and the folder that is copied for them."""
 
     name: str
@@ -105,7 +105,9 @@ class Scene:
     start: Path | None
 
 
-def perform(folder: Path, scene: Scene, batch_rows: int, shown: Shown, *, only_look: bool = False) -> None:
+def perform(
+    folder: Path, workload: Workload, batch_rows: int, steps: SharedSteps, *, only_look: bool = False
+) -> None:
     """Replay to the end, or only recover, and write the result to a file."""
     for owner, name, part in (
         (Runner, "recover", "recovery"),
@@ -114,19 +116,21 @@ def perform(folder: Path, scene: Scene, batch_rows: int, shown: Shown, *, only_l
         (Archive, "store", "archive"),
         (CompletedSessions, "opening", "references"),
     ):
-        shown.watch(owner, name, part)
+        steps.watch(owner, name, part)
 
     def report(event: str, **details: object) -> None:
         sys.stderr.write(f"{event} {details}\n")
 
-    shown.set("opening", on=True)
+    steps.set("opening", on=True)
     with open_installation(Settings(data=str(folder))) as installation, installation.log.exclusively():
-        shown.set("opening", on=False)
+        steps.set("opening", on=False)
 
         async def work() -> None:
             engine = engine_of(installation, report)
-            shown.set("playing", on=True)
-            feeds = [] if only_look else [feed_of(piece, installation, batch_rows) for piece in scene.played]
+            steps.set("playing", on=True)
+            feeds = (
+                [] if only_look else [feed_of(piece, installation, batch_rows) for piece in workload.played]
+            )
             await play(engine, feeds)
             await engine.stop()
             found = outcome(installation, engine)
@@ -138,7 +142,7 @@ def perform(folder: Path, scene: Scene, batch_rows: int, shown: Shown, *, only_l
 
 
 class Worker:
-    """Forked process that replays a scene."""
+    """Forked process that replays a workload."""
 
     def __init__(self, work: Callable[[], None], log: Path) -> None:
         sys.stdout.flush()
@@ -189,49 +193,49 @@ class Campaign:
     def __init__(self, folder: Path, kills: int, seed: int) -> None:
         self.folder, self.wanted = folder, kills
         self.chance = random.Random(seed)
-        self.shown = Shown()
+        self.steps = SharedSteps()
         self.kills = self.rounds = 0
         self.hit: Counter[str] = Counter()
         self.expected: dict[str, tuple[dict[str, Any], float]] = {}
         self.wrong: list[str] = []
 
-    def undisturbed(self, scene: Scene) -> None:
-        """Replay a scene without kills; store the expected result and the duration."""
-        folder = self._scene_folder(scene, "undisturbed")
+    def undisturbed(self, workload: Workload) -> None:
+        """Replay a workload without kills; store the expected result and the duration."""
+        folder = self._folder_of(workload, "undisturbed")
         began_s = time.monotonic()
-        Worker(lambda: perform(folder, scene, BATCHES[0], self.shown), folder / "said").finish()
-        self.expected[scene.name] = _found(folder), time.monotonic() - began_s
+        Worker(lambda: perform(folder, workload, BATCHES[0], self.steps), folder / "said").finish()
+        self.expected[workload.name] = _found(folder), time.monotonic() - began_s
 
-    def round(self, scene: Scene) -> None:
-        """Replay a scene to its end with kills, and compare."""
+    def round(self, workload: Workload) -> None:
+        """Replay a workload to its end with kills, and compare."""
         self.rounds += 1
-        # a different one each time the same scene is repeated
+        # a different one each time the same workload is repeated
         batch = BATCHES[(self.rounds + self.rounds // len(BATCHES)) % len(BATCHES)]
-        folder = self._scene_folder(scene, f"round-{self.rounds}")
+        folder = self._folder_of(workload, f"round-{self.rounds}")
         killed, began_s = 0, time.monotonic()
         while True:
-            self.shown.clear()
-            worker = Worker(lambda: perform(folder, scene, batch, self.shown), folder / "said")
+            self.steps.clear()
+            worker = Worker(lambda: perform(folder, workload, batch, self.steps), folder / "said")
             if self.kills >= self.wanted:
                 worker.finish()
                 break
-            if not self._strike(worker, self.expected[scene.name][1]):
+            if not self._strike(worker, self.expected[workload.name][1]):
                 break
             killed += 1
         played = _found(folder)
-        Worker(lambda: perform(folder, scene, batch, self.shown, only_look=True), folder / "said").finish()
+        Worker(lambda: perform(folder, workload, batch, self.steps, only_look=True), folder / "said").finish()
         known = len(self.wrong)
-        self._compare(scene, batch, "played", played)
-        self._compare(scene, batch, "recovered", _found(folder))
+        self._compare(workload, batch, "played", played)
+        self._compare(workload, batch, "recovered", _found(folder))
         took_s = time.monotonic() - began_s
-        say(f"round {self.rounds}: {scene.name}, batches of {batch}, {killed} kills, {took_s:.1f} s")
+        say(f"round {self.rounds}: {workload.name}, batches of {batch}, {killed} kills, {took_s:.1f} s")
         if len(self.wrong) == known:
             shutil.rmtree(folder)
 
-    def _scene_folder(self, scene: Scene, name: str) -> Path:
-        folder = self.folder / f"{scene.name}-{name}"
-        if scene.start is not None:
-            shutil.copytree(scene.start, folder)
+    def _folder_of(self, workload: Workload, name: str) -> Path:
+        folder = self.folder / f"{workload.name}-{name}"
+        if workload.start is not None:
+            shutil.copytree(workload.start, folder)
         else:
             folder.mkdir()
         return folder
@@ -246,25 +250,25 @@ class Campaign:
         while (now_s := time.monotonic()) < end_s:
             if worker.done():
                 return False
-            if now_s > from_s and aim in self.shown.now():
+            if now_s > from_s and aim in self.steps.now():
                 time.sleep(chance.uniform(0.0, LONGEST_PART_S))
                 break
             time.sleep(0.0003)
         if worker.done():
             return False
-        now = self.shown.now()
+        now = self.steps.now()
         worker.kill()
         self.kills += 1
         self.hit.update(now or ["starting"])
         return True
 
-    def _compare(self, scene: Scene, batch: int, when: str, found: dict[str, Any]) -> None:
-        expected = self.expected[scene.name][0]
+    def _compare(self, workload: Workload, batch: int, when: str, found: dict[str, Any]) -> None:
+        expected = self.expected[workload.name][0]
         for part, want in expected.items():
             got = found[part]
             if got != want:
                 self.wrong.append(
-                    f"{scene.name}, batches of {batch}, {when}: {part} differ\n{_difference(want, got)}"
+                    f"{workload.name}, batches of {batch}, {when}: {part} differ\n{_difference(want, got)}"
                 )
 
 
@@ -291,18 +295,18 @@ def _difference(want: Any, got: Any) -> str:
     return f"    want {want!r:.1200}\n    got  {got!r:.1200}"
 
 
-def scenes(folder: Path, all_pieces: dict[str, ReplayRecording]) -> list[Scene]:
+def workloads(folder: Path, all_pieces: dict[str, ReplayRecording]) -> list[Workload]:
     """Return each recording alone, then all together; those without a past start with an empty folder."""
     prepared = folder / "prepared"
     worker = Worker(lambda: prepare(prepared), folder / "prepare")
     worker.finish()
     gc, es, torn, made = (all_pieces[name] for name in ("gc", "es", "torn", "made"))
     return [
-        Scene("made", (made,), prepared),
-        Scene("es", (es,), None),
-        Scene("gc", (gc,), None),
-        Scene("torn", (torn,), None),
-        Scene("all", (gc, es, made), prepared),
+        Workload("made", (made,), prepared),
+        Workload("es", (es,), None),
+        Workload("gc", (gc,), None),
+        Workload("torn", (torn,), None),
+        Workload("all", (gc, es, made), prepared),
     ]
 
 
@@ -313,13 +317,13 @@ def main(shared: str, folder: str, kills: int, seed: int, *names: str) -> int:
     home.mkdir(parents=True, exist_ok=True)
     campaign = Campaign(home, kills, seed)
     staged = [
-        s for s in scenes(home, replay_recordings(Path(shared), reference)) if not names or s.name in names
+        s for s in workloads(home, replay_recordings(Path(shared), reference)) if not names or s.name in names
     ]
-    for scene in staged:
-        campaign.undisturbed(scene)
-        found, took_s = campaign.expected[scene.name]
+    for workload in staged:
+        campaign.undisturbed(workload)
+        found, took_s = campaign.expected[workload.name]
         types = Counter(row.type.value for rows in found["alerts"].values() for row in rows)
-        say(f"{scene.name}: {took_s:.1f} s undisturbed, {dict(sorted(types.items()))}")
+        say(f"{workload.name}: {took_s:.1f} s undisturbed, {dict(sorted(types.items()))}")
     assert threading.active_count() == 1
     at = 0
     while campaign.kills < kills and len(campaign.wrong) < 5:

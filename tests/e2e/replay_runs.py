@@ -21,14 +21,14 @@ from support.recordings import MemoryRecording
 from outcry.access.licences import Grant, Scope, resolve
 from outcry.answers.live_answers import MIN_RENDER_INTERVAL_NS
 from outcry.app.installation import Installation, open_installation
+from outcry.app.live import stores_of
 from outcry.app.settings import Settings
 from outcry.base.errors import ServiceError
 from outcry.feeds.replay import ReplayFeed, readings_of
 from outcry.feeds.replay_pacing import FreePacer
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import SimulatedMarket
-from outcry.live.archive import Archive
-from outcry.live.engine import Engine, Market, Stores
+from outcry.live.engine import Engine, Market
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_MINUTE
 from outcry.recordings.file_model import ReadOptions
@@ -111,13 +111,7 @@ def prepare(folder: Path) -> None:
 
 def engine_of(installation: Installation, report: Callable[..., object], speedup: float = SPEEDUP) -> Engine:
     """Create the live engine of an installation."""
-    stores = Stores(
-        installation.log,
-        installation.alerts,
-        installation.alerts,
-        installation.store,
-        Archive(lambda: installation.importer, installation.reference.calendar.session_at),
-    )
+    stores = stores_of(installation, installation.log, installation.alerts)
     universe, calendar = installation.reference.universe, installation.reference.calendar
     market = Market(universe, calendar, installation.clock, lambda user: resolve(user, 0, "free", ()))
     return Engine(stores, market, installation.registry, report, speedup=speedup)
@@ -138,9 +132,8 @@ def outcome(installation: Installation, engine: Engine) -> dict[str, Any]:
     """Return all results that must not depend on faults or timing."""
     alerts: dict[str, list[Any]] = defaultdict(list)
     for row in installation.alerts.alerts([0], limit=10**6):
-        alerts[f"{row.owner}/{row.feed}/{row.contract}"].append(
-            replace(row, seq=0, recorded_ns=None)  # the time of recording depends on timing
-        )
+        # The time of recording differs between runs.
+        alerts[f"{row.owner}/{row.feed}/{row.contract}"].append(replace(row, seq=0, recorded_ns=None))
     roots = sorted({runner.key.contract.root for runner in engine.runners.values()})
     sessions = [
         replace(row, received_ns=0) for root in roots for row in installation.store.sessions([0], root)
@@ -182,7 +175,7 @@ async def play(engine: Engine, feeds: Sequence[Feed]) -> None:
 
 
 @dataclass
-class Asked:
+class QueryingFeed:
     """Feed that requests the service's answers after every processed heartbeat."""
 
     feed: ReplayFeed
@@ -217,9 +210,8 @@ def perform(folder: Path, played: Sequence[ReplayRecording], batch_rows: int, st
 
         async def ask(contract: Contract) -> None:
             await engine.drained()
-            await asyncio.sleep(
-                2 * MIN_RENDER_INTERVAL_NS / 1e9
-            )  # an answer may be a little older than what is newest
+            # An answer may be a little older than the newest data.
+            await asyncio.sleep(2 * MIN_RENDER_INTERVAL_NS / 1e9)
             for question in (
                 installation.query.levels,
                 installation.query.context,
@@ -234,7 +226,7 @@ def perform(folder: Path, played: Sequence[ReplayRecording], batch_rows: int, st
                 answers[contract.key].append(answer)
 
         await play(
-            engine, [Asked(feed_of(piece, installation, batch_rows, step_ns), ask) for piece in played]
+            engine, [QueryingFeed(feed_of(piece, installation, batch_rows, step_ns), ask) for piece in played]
         )
         await engine.stop()
         return outcome(installation, engine) | {"answers": answers}

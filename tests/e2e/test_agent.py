@@ -98,9 +98,8 @@ def test_a_growing_file_is_pushed_and_an_end_is_a_clean_one(tmp_path: Path) -> N
             agent.send_signal(signal.SIGINT)
             agent.communicate(timeout=60)
         assert agent.returncode == 0
-        again = harness.prices()[
-            known:
-        ]  # a new run repeats what it has, and the service tells what is new by its own log
+        # A new run repeats its rows, and the service recognises new ones by its own log.
+        again = harness.prices()[known:]
         assert again == [6000.0, 6000.25, 6000.5, 6000.75, 6001.0, 6001.25]
 
 

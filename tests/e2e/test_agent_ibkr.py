@@ -39,6 +39,7 @@ from outcry.http.server import Binding, build_server
 from outcry.live.file_log import FileLog
 from outcry.live.model import StreamKey
 from outcry.market.calendar import SessionKind
+from outcry.recordings.tape_errors import TapeDamaged
 from outcry.trades.records import TRADE, Rows
 from outcry.trades.reference_tables import load_reference
 
@@ -116,12 +117,16 @@ def counted(rows: Rows) -> Counter[tuple[int, int, int]]:
 
 
 def stored(installation: Installation) -> Rows:
-    found = [
-        rows
-        for row in installation.store.all_recordings()
-        for rows in installation.tape.read(row.file, row.quality)
-        if rows.dtype == TRADE
-    ]
+    """Return the stored trades of the regular session; none while a file is being replaced."""
+    try:
+        found = [
+            rows
+            for row in installation.store.all_recordings()
+            for rows in installation.tape.read(row.file, row.quality)
+            if rows.dtype == TRADE
+        ]
+    except TapeDamaged:
+        return np.zeros(0, TRADE)
     return in_window(np.concatenate(found), OPEN_NS, CLOSE_NS) if found else np.zeros(0, TRADE)
 
 

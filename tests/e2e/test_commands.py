@@ -212,6 +212,7 @@ def test_levels_with_nothing_imported_name_the_reasons_and_the_remedies(tmp_path
             ["no_connection", "no_completed_session"], {"account": "/account", "brokerGuide": "/broker-guide"},
         )  # fmt: skip
         asked = outcry(tmp_path, "levels", "CL", env={"OUTCRY_KEY": key})
+        unknown = outcry(tmp_path, "levels", "ESX", env={"OUTCRY_KEY": key})
     assert (asked.returncode, asked.stdout) == (1, "")
     assert asked.stderr.splitlines() == [
         "outcry: No data for CL (no_licensed_source).",
@@ -222,6 +223,35 @@ def test_levels_with_nothing_imported_name_the_reasons_and_the_remedies(tmp_path
         f"  - Connect a live feed: {url}/broker-guide",
         f"  - See what your account can access: {url}/account",
     ]
+
+    assert (unknown.returncode, unknown.stdout) == (1, "")
+    assert unknown.stderr.strip().endswith("Did you mean ES, MES?")
+
+
+def test_without_a_service_the_remedy_is_to_start_one(tmp_path: Path) -> None:
+    alone = outcry(tmp_path, "levels", "ES", env={"OUTCRY_KEY": "a key", "OUTCRY_URL": "http://127.0.0.1:9"})
+    assert (alone.returncode, alone.stdout) == (1, "")
+    assert alone.stderr.startswith("outcry: http://127.0.0.1:9 does not respond")
+    assert "Start the service with `outcry serve`" in alone.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["level", "ES"], 'Did you mean "levels"?'),
+        (["keys", "creat"], 'Did you mean "create"?'),
+        (["keys", "list", "--fromat", "json"], "--format"),
+        (["keys", "list", "--format", "jsn"], 'Did you mean "json"?'),
+        (["levels"], "SYMBOL is missing. Run `outcry levels --help` to see the usage."),
+        (["keys", "create"], "--email is missing. Run `outcry keys create --help`"),
+    ],
+)
+def test_a_mistyped_word_gets_a_suggestion(tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = outcry(tmp_path, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert done.stderr.startswith("outcry: ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_state_of_a_feed_is_explained_by_a_sentence() -> None:

@@ -125,9 +125,8 @@ def test_the_doctor_works_while_the_log_is_written(data: Path, capsys: pytest.Ca
         with path.open("ab") as file:  # a frame on its way
             file.write(b"\x10\0\0\0torn")
         assert examined(data, capsys) == (0, [])
-        installation.store.ensure_user(
-            "ann@example.com", 1
-        )  # and the database is open, with a write-ahead log
+        # The database is open, with a write-ahead log.
+        installation.store.ensure_user("ann@example.com", 1)
         assert examined(data, capsys) == (0, [])
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from tests.installations import _zip
 from tests.live.engine_harness import EngineHarness, ScriptFeed, run
-from tests.live.test_bars import KEY, OPEN, PRESENT, Standing, followed_for_two_hours, until
+from tests.live.test_bars import KEY, OPEN, PRESENT, SettableClock, followed_for_two_hours, until
 from tests.live.test_damage import MORNING
 
 from outcry.access.licences import Grant, resolve
@@ -56,7 +56,7 @@ KINDS = ("tape", "log", "snapshot", "database")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create three recorded days, two live hours with log and snapshot, three alerts, and a user with a key."""
     folder = tmp_path_factory.mktemp("whole")
-    with open_installation(Settings(data=str(folder / "data")), Standing(NOW_NS)) as installation:
+    with open_installation(Settings(data=str(folder / "data")), SettableClock(NOW_NS)) as installation:
         for number, day in enumerate(("20240626", "20240627", "20240628")):
             lows = {n: 5500 + n % 17 + number * 3 for n in range(815, 1215)}
             minutes = [
@@ -85,7 +85,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def answers(folder: Path) -> dict[str, bytes]:
     """Return the answers of a restarted service, with the error message of each part that fails."""
     found: dict[str, bytes] = {}
-    with open_installation(Settings(data=str(folder)), Standing(NOW_NS)) as installation:
+    with open_installation(Settings(data=str(folder)), SettableClock(NOW_NS)) as installation:
         query = installation.query
         asked = {
             "levels": lambda: query.levels(SCOPE, "ES", NOW_NS),
@@ -132,9 +132,8 @@ def flip(folder: Path, kind: str, chance: random.Random) -> str:
     }[kind]
     path = chance.choice(sorted(paths, key=lambda path: path.stat().st_size))
     data = bytearray(path.read_bytes())
-    used = [
-        byte for byte, value in enumerate(data) if value
-    ]  # most of a small database is zeros that mean nothing
+    # Most of a small database is zeros that mean nothing.
+    used = [byte for byte, value in enumerate(data) if value]
     bit = chance.choice(used) * 8 + chance.randrange(8)
     data[bit // 8] ^= 1 << bit % 8
     path.write_bytes(data)

@@ -38,7 +38,7 @@ def volume(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", place], check=True)
 
 
-class Served:
+class DemoProcess:
     """The demo with its data on the volume, in a process of its own."""
 
     def __init__(self, place: Path) -> None:
@@ -86,7 +86,7 @@ class Served:
 @pytest.mark.soak
 def test_fifteen_seconds_of_a_frozen_disk(volume: Path) -> None:
     """All answers stay 200 while the stream is `log_stalled` and the probes are degraded; it recovers without loss."""
-    served = Served(volume)
+    served = DemoProcess(volume)
     try:
         served.until("live")
         for path in ANSWERS:

@@ -44,7 +44,7 @@ BATCH_ROWS = 1000
 STEPS_S = (70, -70, 3600, -3600)
 
 
-class Chance:
+class RandomFaults:
     """Decides at random when a fault happens, and counts the faults."""
 
     def __init__(self, seed: int) -> None:
@@ -63,7 +63,9 @@ class Chance:
             return self._random.choice(among)
 
 
-def _failing(owner: type, name: str, chance: Chance, share: float, problem: Callable[[], Exception]) -> Any:
+def _failing(
+    owner: type, name: str, chance: RandomFaults, share: float, problem: Callable[[], Exception]
+) -> Any:
     """Make a method fail at random before it does anything."""
     method = getattr(owner, name)
 
@@ -86,7 +88,7 @@ def _database_full() -> StoreBusy:
 class SteppedClock:
     """Clock that is stepped forward and back by 70 seconds and an hour."""
 
-    def __init__(self, chance: Chance) -> None:
+    def __init__(self, chance: RandomFaults) -> None:
         self._clock, self._chance, self._off_s = SystemClock(), chance, 0
 
     def now_ns(self) -> int:
@@ -96,7 +98,7 @@ class SteppedClock:
 
 
 @contextmanager
-def _locked(folder: Path, chance: Chance) -> Iterator[None]:
+def _locked(folder: Path, chance: RandomFaults) -> Iterator[None]:
     """Lock the database for writing from another process, repeatedly, for a fifth of a second."""
     over = threading.Event()
 
@@ -119,7 +121,7 @@ def _locked(folder: Path, chance: Chance) -> Iterator[None]:
         holding.join()
 
 
-FAULTS: dict[str, Callable[[Path, Chance], Any]] = {
+FAULTS: dict[str, Callable[[Path, RandomFaults], Any]] = {
     "log full": lambda _folder, chance: _failing(FileLog, "append_all", chance, 0.1, _full),
     "tape full": lambda _folder, chance: _failing(DbnWriter, "close", chance, 0.3, _full),
     "snapshot full": lambda _folder, chance: _failing(
@@ -132,7 +134,7 @@ FAULTS: dict[str, Callable[[Path, Chance], Any]] = {
 
 def run_under_fault(folder: Path, piece: ReplayRecording, fault: str = "", seed: int = 0) -> dict[str, Any]:
     """Replay a recording under a fault, check that recovery yields the same result, and return it."""
-    chance = Chance(seed)
+    chance = RandomFaults(seed)
 
     async def work(installation: Installation, *, only_look: bool) -> dict[str, Any]:
         engine = engine_of(installation, lambda *_args, **_more: None)

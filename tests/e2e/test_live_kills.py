@@ -9,15 +9,15 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 KILLS = 200
-#: Enough kills for one round of the simulated market, the scene with the most alert types.
+#: Enough kills for one round of the simulated market, the workload with the most alert types.
 FEW_KILLS = 15
 PARTS = {"opening", "recovery", "snapshot", "archive", "alerts", "references"}
 
 
-def parts_hit(shared: Path, folder: Path, kills: int, *scenes: str) -> set[str]:
+def parts_hit(shared: Path, folder: Path, kills: int, *names: str) -> set[str]:
     """Run `kill_worker`, which compares alerts with their keys, sessions, tape, levels, the state and the position of
     every stream. Return the parts of the work that were under way when a kill fell. At least six alert types fire."""
-    call = [sys.executable, "-m", "tests.e2e.kill_worker", str(shared), str(folder), str(kills), "1", *scenes]
+    call = [sys.executable, "-m", "tests.e2e.kill_worker", str(shared), str(folder), str(kills), "1", *names]
     done = subprocess.run(call, cwd=ROOT, timeout=600, check=False, capture_output=True, text=True)
     sys.stdout.write(done.stdout)
     assert done.returncode == 0, (done.stdout + done.stderr)[-8000:]

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from outcry.api.app import Application, Options, Services, create_app
 from outcry.app.application import build_application
 from outcry.app.installation import open_installation
 from outcry.app.settings import Settings
@@ -26,8 +27,13 @@ def test_pushes_know_the_houses_own_feeds_and_streams(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The operator tails a file as `sierra`; user 7 has 64 streams, one of them `replay` of ESZ2013."""
-    built: list[Any] = []
-    monkeypatch.setattr("outcry.app.answering.create_app", lambda services, _options: built.append(services))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    built = list[Services]()
+
+    def build(services: Services, options: Options) -> Application:
+        built.append(services)
+        return create_app(services, options)
+
+    monkeypatch.setattr("outcry.app.answering.create_app", build)
     with open_installation(Settings(data=str(tmp_path))) as installation:
         tail = cast("Feed", SimpleNamespace(name="sierra"))
         build_application(installation, [(0, tail)])

@@ -26,7 +26,7 @@ FEW_KILLS, KILLS = 3, 20
 SPEED = 36_000
 
 
-class Played:
+class CommandHarness:
     """A data folder, and the commands that run on it."""
 
     def __init__(self, folder: Path, files: Path) -> None:
@@ -82,9 +82,9 @@ class Played:
             return alerts, sessions
 
 
-def played(folder: Path, files: Path, kills: int, chance: random.Random) -> tuple[Played, int]:
+def played(folder: Path, files: Path, kills: int, chance: random.Random) -> tuple[CommandHarness, int]:
     """Replay to the end with up to this many kills of the service; return their number."""
-    harness, killed = Played(folder, files), 0
+    harness, killed = CommandHarness(folder, files), 0
     try:
         harness.ready()
         with harness.replay(SPEED if kills else 0) as replay:

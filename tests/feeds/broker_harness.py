@@ -15,6 +15,7 @@ from tests.feeds.feed_harness import PeerClock
 
 from outcry.access.licences import Scope
 from outcry.app.installation import Installation, open_installation
+from outcry.app.live import stores_of
 from outcry.app.settings import Settings
 from outcry.base.errors import NoLicensedSource
 from outcry.connections.feed_factory import ConnectionPolicy, FeedFactory
@@ -23,8 +24,7 @@ from outcry.connections.service import BrokerConnections
 from outcry.connections.store import SqlConnectionStore
 from outcry.connections.supervisor import ConnectionSupervisor
 from outcry.live import health
-from outcry.live.archive import Archive
-from outcry.live.engine import Engine, Market, Stores
+from outcry.live.engine import Engine, Market
 from outcry.live.model import FanOut
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract
@@ -329,8 +329,7 @@ def _build_harness(
         reference.universe, reference.calendar, clock, installation.licences.of_user,
         lambda: FanOut(installation.licences.audience, clock.now_ns()),
     )  # fmt: skip
-    archive = Archive(lambda: installation.importer, reference.calendar.session_at)
-    stores = Stores(installation.log, installation.alerts, installation.alerts, installation.store, archive)
+    stores = stores_of(installation, installation.log, installation.alerts)
     engine = Engine(
         stores,
         market,

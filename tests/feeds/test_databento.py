@@ -20,7 +20,7 @@ from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
 from outcry.feeds.databento import vendor_session as sessions
 from outcry.feeds.databento.adapter import ADAPTER
 from outcry.feeds.databento.gateway import login_problem
-from outcry.feeds.databento.rows import BAD_TS_RECV, NO_PRICE, RECORD, live_rows, received_until_ns
+from outcry.feeds.databento.rows import BAD_TS_RECV, FEW, NO_PRICE, RECORD, live_rows, received_until_ns
 from outcry.feeds.databento.symbols import symbol_of
 from outcry.market.instruments import Contract, Universe
 from outcry.trades.feed import (
@@ -277,6 +277,25 @@ def test_what_is_no_trade_is_left_out_and_values_are_exact() -> None:
         (NOW_NS, -37_630_000_000, 3, b"B", 4_000_000_000, NOW_NS + SECOND, 1),
         (NOW_NS, -37_630_000_000, 4_000_000_000, b"N", 4_000_000_000, NOW_NS + SECOND, 1),
     ]
+
+
+def test_many_records_become_the_same_rows_as_few() -> None:
+    """Few records are converted one by one and many by numpy."""
+    sides, actions = (Side.ASK, Side.BID, Side.NONE), (Action.TRADE, Action.TRADE, Action.CANCEL)
+    made = [
+        trade(
+            ts_event=NOW_NS + at, price=NO_PRICE if at % 5 == 4 else at - 9, size=at % 4, side=sides[at % 3],
+            action=actions[at // 3 % 3], ts_recv=NOW_NS + at, flags=BAD_TS_RECV if at % 2 else 0, sequence=at,
+        )
+        for at in range(4 * FEW)
+    ]  # fmt: skip
+    many = live_rows(records(*made), NOW_NS, 1)
+    parts = [records(*made[at : at + FEW]) for at in range(0, len(made), FEW)]
+    few = np.concatenate([live_rows(part, NOW_NS, 1) for part in parts])
+    assert 0 < len(many) < len(made)
+    assert many.dtype == few.dtype
+    assert many.tolist() == few.tolist()
+    assert received_until_ns(records(*made)) == max(map(received_until_ns, parts)) == NOW_NS + 4 * FEW - 2
 
 
 def test_a_time_of_receipt_that_is_off_tells_nothing() -> None:

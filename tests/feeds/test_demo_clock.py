@@ -17,7 +17,7 @@ def at(text: str) -> int:
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * NANOS_PER_SECOND
 
 
-class Hand:
+class SettableClock:
     def __init__(self, now_ns: int) -> None:
         self.now = now_ns
 
@@ -30,7 +30,7 @@ def reference() -> Reference:
     return load_reference()
 
 
-def clock(reference: Reference, hand: Hand, *roots: str, began_ns: int | None = None) -> DemoClock:
+def clock(reference: Reference, hand: SettableClock, *roots: str, began_ns: int | None = None) -> DemoClock:
     full = [product.root for product in reference.universe.products.values() if product.parent is None]
     return DemoClock(hand, reference.calendar, roots or full, began_ns=began_ns)
 
@@ -50,11 +50,11 @@ def clock(reference: Reference, hand: Hand, *roots: str, began_ns: int | None = 
 def test_it_begins_at_twenty_past_ten_of_the_newest_ordinary_day(
     reference: Reference, real: str, market: str
 ) -> None:
-    assert clock(reference, Hand(at(real))).now_ns() == at(market)
+    assert clock(reference, SettableClock(at(real))).now_ns() == at(market)
 
 
 def test_it_runs_as_the_real_clock_does(reference: Reference) -> None:
-    hand = Hand(at("2026-11-21T12:00"))
+    hand = SettableClock(at("2026-11-21T12:00"))
     demo = clock(reference, hand)
     for passed in (1, 999, NANOS_PER_SECOND, 3 * NANOS_PER_HOUR + 7):
         hand.now = at("2026-11-21T12:00") + passed
@@ -74,14 +74,14 @@ def test_it_runs_as_the_real_clock_does(reference: Reference) -> None:
 def test_it_leaves_out_breaks_and_weekends(reference: Reference, passed: str, market: str) -> None:
     """Though crypto trades on: it would be watched alone."""
     hours, minutes, seconds = (int(part) for part in passed.split(":"))
-    hand = Hand(at("2026-11-18T20:00"))
+    hand = SettableClock(at("2026-11-18T20:00"))
     demo = clock(reference, hand)
     hand.now += hours * NANOS_PER_HOUR + minutes * NANOS_PER_MINUTE + seconds * NANOS_PER_SECOND
     assert demo.now_ns() == at(market)
 
 
 def test_crypto_alone_is_watched_through_the_weekend(reference: Reference) -> None:
-    hand = Hand(at("2026-11-18T20:00"))
+    hand = SettableClock(at("2026-11-18T20:00"))
     demo = clock(reference, hand, "BTC", "ETH")
     hand.now += 80 * NANOS_PER_HOUR  # from Wednesday 10:20 to Saturday 18:20 New York
     assert demo.now_ns() == at("2026-11-21T23:20")
@@ -90,20 +90,20 @@ def test_crypto_alone_is_watched_through_the_weekend(reference: Reference) -> No
 def test_it_depends_on_the_real_clock_alone(reference: Reference) -> None:
     """Asked every few hours or once after months, begun now or gone on with from an earlier run: the same."""
     began = at("2026-11-18T20:00")
-    often, once = Hand(began), Hand(began)
+    often, once = SettableClock(began), SettableClock(began)
     asked, rarely = clock(reference, often), clock(reference, once)
     for _ in range(400):
         often.now += 5 * NANOS_PER_HOUR + 17
         asked.now_ns()
     once.now = often.now
     assert rarely.now_ns() == asked.now_ns()
-    assert clock(reference, Hand(often.now), began_ns=began).now_ns() == asked.now_ns()
+    assert clock(reference, SettableClock(often.now), began_ns=began).now_ns() == asked.now_ns()
     for root in ("ES", "CL", "6E"):  # and the market is open
         assert reference.calendar.session_at(root, asked.now_ns())
 
 
 def test_it_never_goes_back(reference: Reference) -> None:
-    hand = Hand(at("2026-11-18T20:00"))
+    hand = SettableClock(at("2026-11-18T20:00"))
     demo = clock(reference, hand)
     hand.now += NANOS_PER_HOUR
     latest = demo.now_ns()

@@ -374,9 +374,8 @@ def test_another_run_waits_until_the_first_is_finished_or_idle() -> None:
         with pytest.raises(FeedRefused) as refused:
             await anext(seen[0][1].open(ES, Cursor(0)))
         assert refused.value.code == "replaced"
-        assert (
-            await refusal(service.take(1, "replay", push(0))) == "occupied"
-        )  # the first one comes back too late
+        # The first run comes back too late.
+        assert await refusal(service.take(1, "replay", push(0))) == "occupied"
         # one that has ended makes room at once
         ended = asyncio.create_task(service.take(1, "replay", push(0, Ended(START_NS), session=OTHER)))
         assert await anext(seen[1][1].open(ES, Cursor(0))) == Ended(START_NS)

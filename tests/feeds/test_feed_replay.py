@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.recordings.sample_rows import ES, MINUTE, NQ, SECOND, Made, bars, drain, flat, rows_of, trades, utc
 from tests.recordings.test_files_lean import between
-from tests.timeouts import within
+from tests.timeouts import PATIENCE_S, within
 
 from outcry.feeds.replay import ReplayFeed, readings_of
 from outcry.feeds.replay_pacing import FreePacer, Pacer, StepPacer, Timeline, WallClockPacer, pacer_for_speed
@@ -144,7 +144,7 @@ def test_a_bar_is_known_at_its_end() -> None:
                 seen.append(event)  # noqa: PERF401 - the test looks at it meanwhile
 
         reading = asyncio.create_task(read())
-        await asyncio.sleep(0.1)
+        await waiting(pace, 1)
         await pace.advance(OPEN + MINUTE)
         assert seen[0] == CaughtUp(OPEN, Quality.BARS_1M)
         assert seen[1:] == [Heartbeat(OPEN + n * SECOND) for n in range(1, 60)]
@@ -174,7 +174,7 @@ def test_stepping_lets_go_of_what_lies_before_and_of_nothing_else() -> None:
                 seen[contract].append(event)
 
         reading = [asyncio.create_task(read(contract)) for contract in seen]
-        await asyncio.sleep(0.1)
+        await waiting(pace, 2)
         assert seen == {ES: [], NQ: []}
         await pace.advance(OPEN + 5)
         assert (len(seen[ES]), len(seen[NQ])) == (2, 1)
@@ -187,7 +187,14 @@ def test_stepping_lets_go_of_what_lies_before_and_of_nothing_else() -> None:
     asyncio.run(run())
 
 
-class Hours:
+async def waiting(pace: StepPacer, streams: int) -> None:
+    """Wait until the files have been read and so many streams wait for the next step."""
+    async with asyncio.timeout(PATIENCE_S):
+        while len(pace._held) < streams:
+            await asyncio.sleep(0.001)
+
+
+class SleepClock:
     """Clock that advances only by sleeping."""
 
     def __init__(self) -> None:
@@ -210,7 +217,7 @@ def test_as_it_happened(speed: float) -> None:
     life each second of the replay, in these four seconds at least four."""
 
     async def run() -> None:
-        clock = Hours()
+        clock = SleepClock()
         at = [OPEN, OPEN + 1_500_000_000, OPEN + 4 * SECOND]
         file = Made((ES, trades(*((when, 1.0, 1) for when in at))))
         one = feed(file, pace=WallClockPacer(clock, speed, clock.sleep))
@@ -231,7 +238,7 @@ def test_contracts_share_one_clock() -> None:
     """NQ is opened two seconds of the replay after ES: what it missed comes at once, the rest beside ES."""
 
     async def run() -> None:
-        clock = Hours()
+        clock = SleepClock()
         rows = trades(*((OPEN + n * SECOND, float(n), 1) for n in range(5)))
         one = feed(Made((ES, rows), (NQ, rows)), pace=WallClockPacer(clock, 1.0, clock.sleep))
         begun = clock.now
@@ -251,7 +258,7 @@ def test_contracts_share_one_clock() -> None:
 
 def test_a_clock_that_is_set_back_stops_nothing() -> None:
     async def run() -> None:
-        clock = Hours()
+        clock = SleepClock()
         one = feed(Made((ES, trades((OPEN, 1.0, 1), (OPEN + 9 * SECOND, 2.0, 1)))),
                    pace=WallClockPacer(clock, 1.0, clock.sleep))  # fmt: skip
         seen = 0
@@ -270,7 +277,7 @@ def test_nights_and_weekends_are_not_waited_for() -> None:
     seconds after its close, then comes Sunday's open. 10 + 303 + 10 seconds and not two days; and no gap."""
 
     async def run() -> None:
-        clock = Hours()
+        clock = SleepClock()
         friday, sunday = utc("2024-01-05 21:59:50"), utc("2024-01-07 23:00:10")
         files = [Made((ES, trades((at, 1.0, 1)))) for at in (friday, sunday)]
         one = feed(*files, pace=WallClockPacer(clock, 1.0, clock.sleep))
@@ -306,14 +313,14 @@ def test_beats_of_a_timeline() -> None:
 ])  # fmt: skip
 def test_how_often_it_beats(speed: float, seconds: float) -> None:
     """In replayed seconds: never less than one a second of ours, never more than ten, nor less than one a minute."""
-    assert pacer_for_speed(speed, Hours()).step_ns == round(seconds * SECOND)
-    assert pacer_for_speed(None, Hours()).step_ns == MINUTE
+    assert pacer_for_speed(speed, SleepClock()).step_ns == round(seconds * SECOND)
+    assert pacer_for_speed(None, SleepClock()).step_ns == MINUTE
 
 
 @pytest.mark.parametrize("speed", [0, -1, float("inf"), float("nan")])
 def test_speeds_that_are_none(speed: float) -> None:
     with pytest.raises(ValueError, match="speed"):
-        pacer_for_speed(speed, Hours())
+        pacer_for_speed(speed, SleepClock())
 
 
 # -- resuming, holes
@@ -411,9 +418,10 @@ def test_refusals() -> None:
 
 def test_closing_ends_the_streams() -> None:
     async def run() -> None:
-        one = feed(Made((ES, trades((OPEN, 1.0, 1), (CLOSE, 2.0, 1)))), pace=StepPacer())
+        pace = StepPacer()
+        one = feed(Made((ES, trades((OPEN, 1.0, 1), (CLOSE, 2.0, 1)))), pace=pace)
         reading = asyncio.create_task(drain(one.open(ES, START)))
-        await asyncio.sleep(0.1)
+        await waiting(pace, 1)
         await one.close()
         assert await within(reading, 60) == []
         closed = feed(Made((ES, trades((OPEN, 1.0, 1)))))

@@ -1,4 +1,4 @@
-"""Following a Sierra Chart file while it grows; its records are hand-made and cut anywhere.
+"""TailReader a Sierra Chart file while it grows; its records are hand-made and cut anywhere.
 
 The clock is set by the tests, and the file is polled as often as the event loop allows.
 """
@@ -41,7 +41,7 @@ HEAD = scid()
 BACKFILL = int(RowFlag.BACKFILL)
 
 
-class Stopped:
+class SettableClock:
     """Manually set clock."""
 
     def __init__(self, now_ns: int = START + 60 * MINUTE) -> None:
@@ -60,7 +60,7 @@ def bar(at_us: int, close: float, volume: int) -> bytes:
     return scid_record(at_us, (close - 0.25, close, close - 0.5, close), (7, volume, 0, volume))
 
 
-class Following:
+class TailReader:
     """Reader of a followed file, and the events received."""
 
     def __init__(self, tail: ScidTail, since: int = 0) -> None:
@@ -84,9 +84,9 @@ class Following:
         return [said for said in flat(events) if isinstance(said, tuple)]
 
 
-def follow(path: Path, universe, since: int = 0, clock: Stopped | None = None, **options) -> Following:
+def follow(path: Path, universe, since: int = 0, clock: SettableClock | None = None, **options) -> TailReader:
     options = {"poll_s": 0.001, "flush_s": 0.0} | options
-    return Following(ScidTail(path, ES, universe, clock or Stopped(), **options), since)
+    return TailReader(ScidTail(path, ES, universe, clock or SettableClock(), **options), since)
 
 
 def prices(rows: list) -> list[float]:
@@ -111,7 +111,7 @@ def test_history_then_what_is_added(path, universe) -> None:
     path.write_bytes(HEAD + ticks(4755.25, 4755.5))
 
     async def work() -> None:
-        clock = Stopped(START + 7 * SECOND)
+        clock = SettableClock(START + 7 * SECOND)
         tail = follow(path, universe, clock=clock)
         first = await tail.until_beat()
         assert [row.tolist() for row in rows_of(first)] == [
@@ -202,7 +202,7 @@ def test_time_before_the_first_record_is_a_gap(path, universe, since, gap_end_ns
         gaps = [event for event in await follow(path, universe, since).until_beat() if isinstance(event, Gap)]
         assert gaps == ([Gap(since, gap_end_ns, "not_recorded")] if gap_end_ns else [])
         path.write_bytes(HEAD)  # nothing at all, up to the clock's time
-        clock = Stopped(START + 6 * MINUTE)
+        clock = SettableClock(START + 6 * MINUTE)
         first = (await follow(path, universe, START, clock).until_beat())[0]
         assert first == Gap(START, clock.now, "not_recorded")
 
@@ -215,7 +215,7 @@ def test_a_file_that_is_new(path, universe) -> None:
     path.write_bytes(HEAD)
 
     async def work() -> None:
-        clock = Stopped(START)
+        clock = SettableClock(START)
         tail = follow(path, universe, clock=clock)
         assert await tail.until_beat() == [CaughtUp(START, Quality.TICKS), Heartbeat(START)]
         clock.now += MINUTE
@@ -256,7 +256,7 @@ def test_bars_are_sent_when_they_are_over(path, universe) -> None:
     )
 
     async def work() -> None:
-        clock = Stopped(START + 2 * MINUTE + 30 * SECOND)
+        clock = SettableClock(START + 2 * MINUTE + 30 * SECOND)
         tail = follow(path, universe, clock=clock)
         first = await tail.until_beat()
         assert isinstance(first[0], Bars)
@@ -299,8 +299,8 @@ def test_heartbeats_are_as_late_as_sierra_writes(path, universe) -> None:
     path.write_bytes(HEAD + ticks(4755.25, 4755.5))
 
     async def work() -> None:
-        clock = Stopped()
-        tail = Following(ScidTail(path, ES, universe, clock, poll_s=0.001))
+        clock = SettableClock()
+        tail = TailReader(ScidTail(path, ES, universe, clock, poll_s=0.001))
         assert (await tail.until_beat())[-1] == Heartbeat(clock.now - 5 * SECOND)
         clock.now -= 3600 * SECOND  # a clock set back takes nothing back
         assert await tail.after() == []
@@ -366,7 +366,10 @@ def test_a_disk_that_fails(path, universe, monkeypatch) -> None:
     def fail(*_args: object) -> bytes:
         raise OSError(5, "Input/output error")
 
-    assert lost(path, universe, lambda: monkeypatch.setattr(os, "pread", fail)).code == "disk_error"
+    assert (
+        lost(path, universe, lambda: monkeypatch.setattr("outcry.feeds.scid_growing.read_at", fail)).code
+        == "disk_error"
+    )
 
 
 @pytest.mark.parametrize(("data", "code", "retry"), [
@@ -387,7 +390,7 @@ def test_files_that_cannot_be_opened(path, universe, data, code, retry) -> None:
 
 def test_contract_of_a_file(path, universe, tmp_path) -> None:
     """By its name, or by who says so where the name says nothing."""
-    clock = Stopped()
+    clock = SettableClock()
     assert asyncio.run(tail_of(path, universe, clock, date(2024, 1, 2)).contracts()) == [ES]
     with pytest.raises(FileRefused, match="contract"):
         tail_of(tmp_path / "continuous.scid", universe, clock, date(2024, 1, 2))
@@ -434,7 +437,7 @@ def test_a_real_day_written_as_sierra_would(shared, read, universe, tmp_path) ->
     path.write_bytes(data[:half])
 
     async def work() -> list[Event]:
-        tail = ScidTail(path, gold, universe, Stopped(), poll_s=0.001)
+        tail = ScidTail(path, gold, universe, SettableClock(), poll_s=0.001)
         events: list[Event] = []
         rest = data[half:]
         slices = [rest[at : at + 99_991] for at in range(0, len(rest), 99_991)]

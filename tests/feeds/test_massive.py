@@ -226,6 +226,38 @@ def test_history_and_live_are_the_tape_row_for_row() -> None:
     run(work)
 
 
+def test_a_message_in_several_frames_is_one_message() -> None:
+    async def work() -> None:
+        made = peer()
+        async with open_feed(made) as harness:
+            es = await caught_up(harness, ES)
+            before = len(es.trades())
+            text = f'[{{"ev":"T","sym":"{made.name_of(ES)}","p":6700.25,"s":3,"t":{NOW_NS // MS},"q":7}}]'.encode()
+            transport = made.lines[0].request.transport
+            assert transport is not None
+            for head, part in ((0x01, text[:20]), (0x00, text[20:40]), (0x80, text[40:])):
+                transport.write(bytes((head, len(part))) + part)
+                await asyncio.sleep(0.01)
+            await until(lambda: len(es.trades()) > before, "the trade")
+            assert columns(es.trades()[before:], "price", "size", "sequence") == [(6_700_250_000_000, 3, 7)]
+
+    run(work)
+
+
+def test_a_message_that_cannot_be_read_ends_the_connection() -> None:
+    async def work() -> None:
+        made = peer()
+        async with open_feed(made) as harness:
+            es, nq = await caught_up(harness, ES), await caught_up(harness, NQ)
+            await made.lines[0].send('[{"ev":"T","p":')
+            await until(lambda: es.problem is not None and nq.problem is not None, "the end of both")
+            assert isinstance(es.problem, FeedLost)
+            assert (es.problem.code, es.problem.retry) == ("protocol", True)
+            await until(lambda: not made.lines, "the end of the connection")
+
+    run(work)
+
+
 def test_trades_during_the_read_of_history_are_reported_once() -> None:
     """The present moves between two pages: the same trades come by the socket and in later pages."""
 
@@ -299,7 +331,7 @@ def test_heartbeats_continue_without_trades_and_stop_without_data() -> None:
     run(work)
 
 
-class LeadingOn(MassivePeer):
+class EndlessPagesPeer(MassivePeer):
     """Each page of history is one trade, and there is always another. `step_ns`: between two; `cursors`: so many."""
 
     def __init__(self, step_ns: int, cursors: int) -> None:
@@ -325,7 +357,7 @@ def test_endless_history_is_aborted(
     monkeypatch.setattr(feed, "MAX_PAGES", 20)
 
     async def work() -> None:
-        made = LeadingOn(step_ns, cursors)
+        made = EndlessPagesPeer(step_ns, cursors)
         made.tape(ES, tape(0, SECOND, first_ns=SINCE_NS, end_ns=NOW_NS))
         async with open_feed(made) as harness:
             problem = await harness.ended(since_ns=SINCE_NS)
@@ -335,7 +367,7 @@ def test_endless_history_is_aborted(
     run(work)
 
 
-class FarAhead(MassivePeer):
+class FutureTradePeer(MassivePeer):
     """Its history has one trade, of a year to come."""
 
     async def trades(self, request: web.Request) -> web.Response:
@@ -345,7 +377,7 @@ class FarAhead(MassivePeer):
 
 def test_a_timestamp_far_ahead_is_not_the_current_time() -> None:
     async def work() -> None:
-        made = FarAhead()
+        made = FutureTradePeer()
         made.now_ns = NOW_NS
         made.tape(ES, tape(0, SECOND, first_ns=SINCE_NS, end_ns=NOW_NS))
         async with open_feed(made) as harness:

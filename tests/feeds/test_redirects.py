@@ -33,9 +33,8 @@ MOST_REQUESTS = 8
 
 def test_every_adapter_that_speaks_http_is_tried() -> None:
     assert {PEERS[name]().adapter.broker.id for name in PEERS} == set(PEERS)
-    assert set(adapters()) - set(PEERS) == {
-        IbkrPeer().adapter.broker.id
-    }  # a socket of TWS on the user's machine
+    # Interactive Brokers uses a socket of TWS on the user's machine.
+    assert set(adapters()) - set(PEERS) == {IbkrPeer().adapter.broker.id}
 
 
 @pytest.mark.parametrize("status", [301, 302, 307])

@@ -4,12 +4,12 @@ Time is virtual: waits of minutes pass at once and exactly.
 """
 
 import asyncio
-import selectors
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 
 import pytest
 from tests.timeouts import within
+from tests.virtual_time import run_in_virtual_time
 
 from outcry.base.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S
 from outcry.feeds.shared_session import GOOD_SESSION_S, CredentialsRejected, SharedSession
@@ -20,32 +20,8 @@ from outcry.trades.feed import FeedLost, FeedRefused, LoginRefused
 MANY = 50
 
 
-class Leaping(selectors.DefaultSelector):
-    """Selector that advances virtual time instead of waiting."""
-
-    passed_s = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(0)
-        if not ready and timeout:
-            self.passed_s += timeout
-        return ready
-
-
-class LeapingLoop(asyncio.SelectorEventLoop):
-    """Event loop on the virtual time of its selector."""
-
-    def __init__(self) -> None:
-        self.leaping = Leaping()
-        super().__init__(self.leaping)
-
-    def time(self) -> float:
-        return self.leaping.passed_s
-
-
 def run(work: Callable[[], Awaitable[None]]) -> None:
-    with asyncio.Runner(loop_factory=LeapingLoop) as runner:
-        runner.run(_whole(work))
+    run_in_virtual_time(_whole(work))
 
 
 async def _whole(work: Callable[[], Awaitable[None]]) -> None:
@@ -57,8 +33,8 @@ def now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-class Signed:
-    """Signed-in session."""
+class VendorSession:
+    """VendorSession-in session."""
 
     def __init__(self) -> None:
         self.open = True
@@ -75,10 +51,10 @@ class Vendor:
     def __init__(self, *answers: Exception | None) -> None:
         self.answers = list(answers) or [None]
         self.asked_s: list[float] = []
-        self.sessions: list[Signed] = []
+        self.sessions: list[VendorSession] = []
         self.under_way = self.most_under_way = 0
 
-    async def sign_in(self) -> Signed:
+    async def sign_in(self) -> VendorSession:
         self.asked_s.append(now_s())
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         self.under_way += 1
@@ -89,7 +65,7 @@ class Vendor:
             self.under_way -= 1
         if answer is not None:
             raise answer
-        self.sessions.append(Signed())
+        self.sessions.append(VendorSession())
         return self.sessions[-1]
 
     @property
@@ -98,18 +74,18 @@ class Vendor:
         return [after - before - 1.0 for before, after in pairwise(self.asked_s)]
 
 
-async def ask(link: SharedSession[Signed]) -> Signed | FeedLost:
+async def ask(link: SharedSession[VendorSession]) -> VendorSession | FeedLost:
     try:
         return await link.session()
     except FeedLost as problem:
         return problem
 
 
-async def ask_all(link: SharedSession[Signed]) -> Sequence[Signed | FeedLost]:
+async def ask_all(link: SharedSession[VendorSession]) -> Sequence[VendorSession | FeedLost]:
     return await asyncio.gather(*(ask(link) for _ in range(MANY)))
 
 
-def codes(answers: Sequence[Signed | FeedLost]) -> list[tuple[type, str]]:
+def codes(answers: Sequence[VendorSession | FeedLost]) -> list[tuple[type, str]]:
     return [(type(one), one.code) for one in answers if isinstance(one, FeedLost)]
 
 
@@ -311,14 +287,14 @@ def test_the_stream_that_signs_in_is_cancelled_and_others_continue(problem: Exce
 # -- tokens
 
 
-class Wall:
+class LoopClock:
     """Clock on the loop's time."""
 
     def now_ns(self) -> int:
         return round(now_s() * NANOS_PER_SECOND)
 
 
-class Issuer:
+class TokenIssuer:
     """Issues tokens of a hundred seconds, taking one for each."""
 
     def __init__(self, *answers: Exception | None) -> None:
@@ -327,7 +303,7 @@ class Issuer:
 
     async def renew(self, last: Token | None) -> Token:
         self.given.append(last.text if last else None)
-        made_ns = Wall().now_ns()
+        made_ns = LoopClock().now_ns()
         await asyncio.sleep(1.0)
         if self.answers and (answer := self.answers.pop(0)) is not None:
             raise answer
@@ -341,8 +317,8 @@ async def tokens_of(tokens: TokenSource) -> list[str]:
 
 def test_a_token_is_renewed_once_at_four_fifths_of_its_life() -> None:
     async def work() -> None:
-        issuer = Issuer()
-        tokens = TokenSource(issuer.renew, Wall())
+        issuer = TokenIssuer()
+        tokens = TokenSource(issuer.renew, LoopClock())
         assert await tokens_of(tokens) == ["token 1"] * MANY
         await asyncio.sleep(78.9)  # 79.9 s old
         assert await tokens_of(tokens) == ["token 1"] * MANY
@@ -355,8 +331,8 @@ def test_a_token_is_renewed_once_at_four_fifths_of_its_life() -> None:
 
 def test_a_token_refused_early_is_renewed_and_a_newer_one_is_kept() -> None:
     async def work() -> None:
-        issuer = Issuer()
-        tokens = TokenSource(issuer.renew, Wall())
+        issuer = TokenIssuer()
+        tokens = TokenSource(issuer.renew, LoopClock())
         await tokens.token()
         tokens.refused("token 1")
         assert await tokens_of(tokens) == ["token 2"] * MANY
@@ -369,8 +345,8 @@ def test_a_token_refused_early_is_renewed_and_a_newer_one_is_kept() -> None:
 
 def test_a_failed_renewal_fails_for_all_waiting_streams_and_is_requested_once() -> None:
     async def work() -> None:
-        issuer = Issuer(CredentialsRejected("login_refused", "no"), None)
-        tokens = TokenSource(issuer.renew, Wall())
+        issuer = TokenIssuer(CredentialsRejected("login_refused", "no"), None)
+        tokens = TokenSource(issuer.renew, LoopClock())
         assert await tokens_of(tokens) == ["CredentialsRejected no"] * MANY
         assert issuer.given == [None]
         assert await tokens_of(tokens) == ["token 2"] * MANY
@@ -386,8 +362,8 @@ def test_a_failed_renewal_fails_for_all_waiting_streams_and_is_requested_once() 
 
 def test_the_stream_that_renews_is_cancelled_and_others_continue() -> None:
     async def work() -> None:
-        issuer = Issuer()
-        tokens = TokenSource(issuer.renew, Wall())
+        issuer = TokenIssuer()
+        tokens = TokenSource(issuer.renew, LoopClock())
         first = asyncio.create_task(tokens.token())
         await asyncio.sleep(0.5)
         others = asyncio.create_task(tokens_of(tokens))

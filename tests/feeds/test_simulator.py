@@ -45,7 +45,7 @@ def market(reference: Reference) -> SimulatedMarket:
 
 
 @dataclass
-class Past:
+class PastSessions:
     """Twenty trade dates of one product: every session with its rows, and the regular ones folded."""
 
     tick_e9: int
@@ -67,8 +67,8 @@ def fold(session: Session, rows: Rows, tick_e9: int) -> Ladder:
 
 
 @pytest.fixture(scope="module")
-def pasts(reference: Reference, market: SimulatedMarket) -> dict[str, Past]:
-    found: dict[str, Past] = {}
+def pasts(reference: Reference, market: SimulatedMarket) -> dict[str, PastSessions]:
+    found: dict[str, PastSessions] = {}
     for root in market.roots:
         tick_e9 = reference.universe.products[root].tick_e9
         contract = reference.universe.front(root, UNTIL)
@@ -79,7 +79,7 @@ def pasts(reference: Reference, market: SimulatedMarket) -> dict[str, Past]:
                 ladder = fold(session, rows, tick_e9)
                 regular.append((session, ladder, profile_of(ladder, IB_BRACKETS)))
         done = [CompletedSession(session.trade_date, ladder, profile) for session, ladder, profile in regular]
-        found[root] = Past(tick_e9, sessions, regular, carried_levels(done))
+        found[root] = PastSessions(tick_e9, sessions, regular, carried_levels(done))
     return found
 
 
@@ -153,7 +153,7 @@ def test_every_full_size_product_is_invented(reference: Reference, market: Simul
     assert len(full) == 32
 
 
-def test_rows_are_on_the_tick_in_order_and_within_hours(pasts: dict[str, Past]) -> None:
+def test_rows_are_on_the_tick_in_order_and_within_hours(pasts: dict[str, PastSessions]) -> None:
     for past in pasts.values():
         for session, rows in past.sessions:
             times = rows["ts_event"]
@@ -169,7 +169,7 @@ def test_rows_are_on_the_tick_in_order_and_within_hours(pasts: dict[str, Past]) 
             assert rows["price"].min() > 0
 
 
-def test_numbers_grow_and_are_never_used_twice(pasts: dict[str, Past]) -> None:
+def test_numbers_grow_and_are_never_used_twice(pasts: dict[str, PastSessions]) -> None:
     """JSON readers keep whole numbers up to 2**53."""
     for past in pasts.values():
         numbers = np.concatenate([rows["id"] for _, rows in past.sessions])
@@ -179,7 +179,7 @@ def test_numbers_grow_and_are_never_used_twice(pasts: dict[str, Past]) -> None:
             assert rows["sequence"].tolist() == list(range(1, len(rows) + 1))
 
 
-def test_twenty_trade_dates_before(pasts: dict[str, Past]) -> None:
+def test_twenty_trade_dates_before(pasts: dict[str, PastSessions]) -> None:
     """From Friday 20 November back: no holiday of the exchanges lies in between, so the first is Friday 23 October."""
     for root, past in pasts.items():
         kinds = Counter(session.kind for session, _ in past.sessions)
@@ -189,7 +189,7 @@ def test_twenty_trade_dates_before(pasts: dict[str, Past]) -> None:
         assert past.sessions[-1][0].trade_date == date(2026, 11, 19)
 
 
-def test_es_is_like_es(pasts: dict[str, Past]) -> None:
+def test_es_is_like_es(pasts: dict[str, PastSessions]) -> None:
     """About 6,900; days of 10 to 200 points; ten to sixty thousand trades a day."""
     past = pasts["ES"]
     for _, ladder, profile in past.regular:
@@ -202,7 +202,7 @@ def test_es_is_like_es(pasts: dict[str, Past]) -> None:
             assert 10_000 < len(rows) < 60_000
 
 
-def test_the_night_is_thin_and_the_open_is_busy(pasts: dict[str, Past]) -> None:
+def test_the_night_is_thin_and_the_open_is_busy(pasts: dict[str, PastSessions]) -> None:
     for past in pasts.values():
         assert past.lots(SessionKind.ETH) < 0.2 * past.lots(SessionKind.RTH)
         first = noon = last = 0
@@ -217,13 +217,13 @@ def test_the_night_is_thin_and_the_open_is_busy(pasts: dict[str, Past]) -> None:
         assert last > 1.1 * noon
 
 
-def test_sizes_have_a_heavy_tail(pasts: dict[str, Past]) -> None:
+def test_sizes_have_a_heavy_tail(pasts: dict[str, PastSessions]) -> None:
     sizes = np.concatenate([rows["size"] for _, rows in pasts["ES"].sessions])
     assert np.median(sizes) < sizes.mean() < 12
     assert sizes.max() > 20 * sizes.mean()
 
 
-def test_no_silence_that_would_pass_for_a_broken_feed(pasts: dict[str, Past]) -> None:
+def test_no_silence_that_would_pass_for_a_broken_feed(pasts: dict[str, PastSessions]) -> None:
     """The market counts as stale after sixty of its usual intervals, half a minute at least."""
     for past in pasts.values():
         for session, rows in past.sessions:
@@ -234,7 +234,7 @@ def test_no_silence_that_would_pass_for_a_broken_feed(pasts: dict[str, Past]) ->
                 assert (waits[255:] < limit).all()
 
 
-def test_sessions_go_on_where_the_last_ended(pasts: dict[str, Past], market: SimulatedMarket) -> None:
+def test_sessions_go_on_where_the_last_ended(pasts: dict[str, PastSessions], market: SimulatedMarket) -> None:
     """To a tenth of an ordinary range: the last trade of a thin night is minutes old when the open comes."""
     for root, past in pasts.items():
         for (_, rows), (after, next_rows) in pairwise(past.sessions):
@@ -243,7 +243,7 @@ def test_sessions_go_on_where_the_last_ended(pasts: dict[str, Past], market: Sim
                 assert ticks <= 2 + 0.1 * market._traits[root].range_ticks
 
 
-def test_ranges_are_within_bounds(pasts: dict[str, Past], market: SimulatedMarket) -> None:
+def test_ranges_are_within_bounds(pasts: dict[str, PastSessions], market: SimulatedMarket) -> None:
     for root, past in pasts.items():
         usual = market._traits[root].range_ticks
         ranges = [(profile.high - profile.low) / usual for _, _, profile in past.regular]
@@ -252,7 +252,7 @@ def test_ranges_are_within_bounds(pasts: dict[str, Past], market: SimulatedMarke
         assert 0.5 < sum(ranges) / len(ranges) < 1.5
 
 
-def value_events(pasts: dict[str, Past]) -> Counter[str]:
+def value_events(pasts: dict[str, PastSessions]) -> Counter[str]:
     """Days on which the value area before was tested, accepted beyond or rejected at, by closes of half-hours."""
     found: Counter[str] = Counter()
     for past in pasts.values():
@@ -270,7 +270,7 @@ def value_events(pasts: dict[str, Past]) -> Counter[str]:
     return found
 
 
-def test_all_that_alerts_are_about_happens(pasts: dict[str, Past]) -> None:
+def test_all_that_alerts_are_about_happens(pasts: dict[str, PastSessions]) -> None:
     days = [each for past in pasts.values() for each in past.regular]
     broken = sum(p.high > p.ib_high or p.low < p.ib_low for _, _, p in days)
     assert 0.5 < broken / len(days) < 0.95
@@ -287,7 +287,7 @@ def test_all_that_alerts_are_about_happens(pasts: dict[str, Past]) -> None:
 
 
 def test_on_one_day_of_all_products_every_alert_fires(
-    reference: Reference, market: SimulatedMarket, pasts: dict[str, Past]
+    reference: Reference, market: SimulatedMarket, pasts: dict[str, PastSessions]
 ) -> None:
     """And no product storms: at most thirty a session, under the re-arm rules of each."""
     fired: Counter[AlertType] = Counter()
@@ -310,7 +310,7 @@ def test_on_one_day_of_all_products_every_alert_fires(
     assert set(fired) == set(AlertType)
 
 
-def kinds(pasts: dict[str, Past]) -> tuple[Counter[DayType], Counter[OpenType | None]]:
+def kinds(pasts: dict[str, PastSessions]) -> tuple[Counter[DayType], Counter[OpenType | None]]:
     days: Counter[DayType] = Counter()
     opens: Counter[OpenType | None] = Counter()
     for past in pasts.values():
@@ -325,7 +325,7 @@ def kinds(pasts: dict[str, Past]) -> tuple[Counter[DayType], Counter[OpenType | 
     return days, opens
 
 
-def test_every_kind_of_day_and_of_open_happens(pasts: dict[str, Past]) -> None:
+def test_every_kind_of_day_and_of_open_happens(pasts: dict[str, PastSessions]) -> None:
     days, opens = kinds(pasts)
     assert set(days) == set(DayType)
     assert set(opens) >= set(OpenType)

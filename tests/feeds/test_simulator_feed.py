@@ -44,7 +44,7 @@ def at(text: str) -> int:
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * NANOS_PER_SECOND
 
 
-class Hand:
+class SleepClock:
     """Clock that is advanced by sleeping."""
 
     def __init__(self, now_ns: int, step_s: float) -> None:
@@ -63,7 +63,7 @@ def reference() -> Reference:
     return load_reference()
 
 
-Made = tuple[SimulatorFeed, Hand]
+Made = tuple[SimulatorFeed, SleepClock]
 Make = Callable[..., Made]
 
 
@@ -71,7 +71,7 @@ Make = Callable[..., Made]
 def make(reference: Reference) -> Make:
     def made(now: str, step_s: float = 5.0, faults: Faults | None = None) -> Made:
         market = SimulatedMarket(1, reference.universe.products, reference.calendar)
-        hand = Hand(at(now), step_s)
+        hand = SleepClock(at(now), step_s)
         feed = SimulatorFeed(
             market, reference.universe, reference.calendar, hand, faults=faults, sleep=hand.sleep
         )
@@ -254,7 +254,7 @@ def test_a_session_that_is_over_is_let_go(make: Make, reference: Reference) -> N
             return rows
 
     market = Watched(1, reference.universe.products, reference.calendar)
-    hand = Hand(at("2026-11-18T15:20"), 60)
+    hand = SleepClock(at("2026-11-18T15:20"), 60)
     feed = SimulatorFeed(market, reference.universe, reference.calendar, hand, sleep=hand.sleep)
 
     async def run() -> None:

@@ -16,7 +16,7 @@ class TestTastytradeFaults(FaultSuite):
         monkeypatch.setattr(stream, "UNKNOWN_HISTORY_S", stream.KNOWN_HISTORY_S)
 
 
-class TestTastytradeOfBarsFaults(FaultSuite):
+class TestTastytradeBarsFaults(FaultSuite):
     """Where it keeps candles only."""
 
     peer = BarsOnlyPeer

@@ -128,9 +128,8 @@ def test_who_leaves_lets_go(universe: Universe) -> None:
                 harness.read(contract, NOW_NS - 6000 * SECOND)
             for contract in (ES, ZT):
                 await harness.caught_up(contract)
-            await harness.until(
-                lambda: len(harness.peer.open_subscriptions) == 4
-            )  # history and live, of each
+            # Each contract has a history and a live subscription.
+            await harness.until(lambda: len(harness.peer.open_subscriptions) == 4)
             assert len(harness.peer.asked) > 20
             harness.tasks[0].cancel()
             await harness.until(lambda: len(harness.peer.open_subscriptions) == 2)

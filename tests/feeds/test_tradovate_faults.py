@@ -4,7 +4,7 @@ from support.vendors.tradovate_peer import TradovatePeer
 from tests.feeds.fault_suite import FaultSuite
 
 
-class OfSmallPages(TradovatePeer):
+class SmallPagesPeer(TradovatePeer):
     """As on a day when the vendor gives little at a time: history takes a page for every few minutes of trading."""
 
     def __init__(self) -> None:
@@ -13,4 +13,4 @@ class OfSmallPages(TradovatePeer):
 
 
 class TestTradovateFaults(FaultSuite):
-    peer = OfSmallPages
+    peer = SmallPagesPeer

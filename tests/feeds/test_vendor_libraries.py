@@ -20,6 +20,7 @@ from massive import RESTClient, WebSocketClient
 from pysignalr.client import SignalRClient
 from pysignalr.transport.websocket import WebsocketTransport
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.frames import Frame
 
 #: Requirement of each library whose private parts we use, as `pyproject.toml` states it.
 VERIFIED = {
@@ -37,7 +38,7 @@ def parameters(function: Any) -> list[str]:
 @pytest.mark.parametrize("extra", VERIFIED)
 def test_each_extra_allows_only_the_verified_minor_version(extra: str) -> None:
     project = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text())
-    assert project["project"]["optional-dependencies"][extra] == [VERIFIED[extra]]
+    assert project["project"]["optional-dependencies"][extra] == ["openoutcry[serve]", VERIFIED[extra]]
     assert VERIFIED[extra] in project["dependency-groups"]["dev"]
 
 
@@ -168,3 +169,12 @@ def test_websockets_opens_a_connection_by_handshake() -> None:
     """`DirectConnection` overrides `handshake`, and is passed as `create_connection`."""
     assert inspect.iscoroutinefunction(ClientConnection.handshake)
     assert "create_connection" in parameters(connect.__init__)
+
+
+def test_websockets_passes_each_frame_to_process_event() -> None:
+    """Massive's `_Connection` handles the frames there; `transport` is the library's."""
+    assert parameters(ClientConnection.process_event) == ["self", "event"]
+    source = inspect.getsource(ClientConnection.data_received)
+    assert "self.process_event(event)" in source
+    assert "self.transport = transport" in inspect.getsource(ClientConnection.connection_made)
+    assert {"opcode", "data", "fin"} <= set(inspect.signature(Frame).parameters)

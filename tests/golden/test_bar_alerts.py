@@ -1,6 +1,5 @@
 """Real minute recordings replayed as a feed of bars: each alert is compared with the stored levels and the bars."""
 
-import asyncio
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -8,15 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.golden.replaying import replay
 
 from outcry.access.licences import Grant, Scope
 from outcry.answers.alerts import params
 from outcry.answers.wording import message
 from outcry.app.installation import open_installation
-from outcry.app.live import live_service
 from outcry.app.settings import Settings
-from outcry.feeds.replay import ReplayFeed, readings_of
-from outcry.feeds.replay_pacing import pacer_for_speed
+from outcry.feeds.replay import readings_of
 from outcry.live.model import AlertRow
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_MINUTE, PRICE_SCALE
@@ -42,20 +40,7 @@ def played(
         batches = [b for one in readings_of(library, universe, files, options) for b in one.batches()]
         rows = np.concatenate([b.rows for b in batches if b.contract == contract])
 
-        async def work() -> None:
-            engine = live_service(installation).engine
-            await engine.start()
-            readings = readings_of(library, universe, files, options)
-            await engine.attach(
-                0,
-                ReplayFeed(
-                    readings, installation.reference.calendar, pacer_for_speed(None, installation.clock)
-                ),
-            )
-            await engine.stop()
-
-        with installation.log.exclusively():
-            asyncio.run(work())
+        replay(installation, files, options)
         stored = installation.query.history(
             ALL, contract.key, None, None, installation.clock.now_ns()
         ).answer.sessions

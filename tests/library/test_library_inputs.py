@@ -63,7 +63,8 @@ MISSING: dict[str, Any] = {
 @pytest.mark.parametrize("kind", MISSING)
 def test_a_missing_time_is_named_with_its_row_and_what_to_do(kind: str) -> None:
     with pytest.raises(
-        ValueError, match=r"^Row 1: ts is missing \(NaT or null\)\. Drop the row or give it a time\.$"
+        ValueError,
+        match=r"^Row 1: ts is missing \(NaT or null\)\. Drop the row or give it a time\. Rows count from 0\.$",
     ):
         of(MISSING[kind])
 
@@ -206,8 +207,8 @@ def test_invalid_prices_and_sizes_are_named_with_their_row() -> None:
 
 
 NO_ROWS: dict[str, Any] = {
-    "None": None, "a list": [], "a list of rows": [(0, 10.0, 1)], "text": "ES", "a Series": pd.Series([1.0]),
-    "a lazy frame": pl.LazyFrame(trades()), "an empty mapping": {}, "an empty frame": pd.DataFrame(),
+    "None": None, "a list": [], "a list of rows": [(0, 10.0, 1)], "a number": 5, "a Series": pd.Series([1.0]),
+    "an empty lazy frame": pl.LazyFrame(trades()).head(0), "an empty mapping": {}, "an empty frame": pd.DataFrame(),
     "no rows in pandas": pd.DataFrame(trades()).iloc[:0], "no rows in Polars": pl.DataFrame(trades()).head(0),
     "no rows in PyArrow": pa.table(trades()).slice(0, 0), "no rows in a mapping": trades(ts=[], price=[], size=[]),
 }  # fmt: skip
@@ -215,8 +216,11 @@ NO_ROWS: dict[str, Any] = {
 
 @pytest.mark.parametrize("what", NO_ROWS)
 def test_no_data_is_one_clear_error(what: str) -> None:
-    message = r"^data is (None|empty|of type \w+)\. Give a mapping or dataframe \(pandas, Polars, PyArrow\) with ts,"
-    with pytest.raises(ValueError, match=message):
+    message = (
+        r"^data is (None|empty|of type \w+)\. Give a path, or a mapping or dataframe "
+        r"\(pandas, Polars, PyArrow, numpy\) with ts,"
+    )
+    with pytest.raises(outcry.InvalidInput, match=message):
         of(NO_ROWS[what])
 
 

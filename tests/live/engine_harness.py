@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from tests.timeouts import within
@@ -94,6 +94,16 @@ class ScriptFeed:
         pass
 
 
+class SubstitutableLog:
+    """Passes calls on to a log. A test can assign methods to it, because those of a compiled log cannot be replaced."""
+
+    def __init__(self, log: BackgroundLog) -> None:
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+
 @dataclass
 class EngineHarness:
     """An engine, the parts that it works with, and its reports."""
@@ -102,7 +112,7 @@ class EngineHarness:
     engine: Engine
     registry: Registry
     live: LiveStore
-    log: BackgroundLog
+    log: SubstitutableLog
     reports: list[str]
 
     def channel(self, contract: Contract = ES, feed: str = "script", owner: int = 0):
@@ -113,7 +123,7 @@ def build_harness(
     installation: Installation, registry: Registry | None = None, log: BackgroundLog | None = None
 ) -> EngineHarness:
     """Build an engine whose retry pauses are a thousand times shorter than in production."""
-    log = log or BackgroundLog(FileLog(installation.settings.folder / "live"))
+    substitutable = SubstitutableLog(log or BackgroundLog(FileLog(installation.settings.folder / "live")))
     live = LiveStore(installation.database, OutboxEntries())
     registry = registry or Registry()
     reports: list[str] = []
@@ -126,15 +136,16 @@ def build_harness(
         lambda user: resolve(user, 0, "free", (Grant("everyone", "completed", (), None, None),)),
     )  # fmt: skip
     stores = Stores(
-        log,
+        substitutable,
         live,
         live,
         installation.store,
         Archive(lambda: installation.importer, installation.reference.calendar.session_at),
     )
     return EngineHarness(
-        installation, Engine(stores, market, registry, report, speedup=1000.0), registry, live, log, reports
-    )
+        installation, Engine(stores, market, registry, report, speedup=1000.0), registry, live, substitutable,
+        reports,
+    )  # fmt: skip
 
 
 def run(

@@ -12,8 +12,7 @@ from tests.live.engine_harness import ES, MINUTE, SECOND, EngineHarness, ScriptF
 from outcry.app.installation import Installation
 from outcry.database.errors import StoreBusy
 from outcry.live.model import Frame, LogTakenOver, StreamKey
-from outcry.recordings.tape import TapeDamaged
-from outcry.recordings.tape_changes import TapeInUse
+from outcry.recordings.tape_errors import TapeDamaged, TapeInUse
 from outcry.trades.feed import CaughtUp, Ended, Trades
 from outcry.trades.records import Quality
 
@@ -213,17 +212,18 @@ def test_snapshots_continue_after_a_failed_one(installation: Installation) -> No
         tries: list[int] = []
         await harness.engine.attach_contract(0, ScriptFeed([DAY]), ES)
         runner = harness.engine.runners[KEY.text]
-        take = runner.stream.snapshot
+        read = harness.log.read
 
-        def away() -> tuple[str, int, bytes]:
+        def away(key: str, first: int) -> Iterator[Frame]:
             tries.append(1)
             if len(tries) < 3:
                 raise StoreBusy("nats_disconnected")
-            return take()
+            return read(key, first)
 
         runner.saved_position = 0
         harness.live.forget_snapshot(KEY.text)
-        runner.stream.snapshot = away  # type: ignore[method-assign]
+        harness.log.read = away
+        runner.stream.amended = True  # so that a snapshot reads the log
         while len(tries) < 3 or runner.saved_position != runner.stream.position:
             if not tries:  # a snapshot in progress may have been saved in the meantime
                 runner.saved_position = 0

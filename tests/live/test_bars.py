@@ -217,7 +217,7 @@ def test_bars_of_trades_by_hand() -> None:
     assert not len(bars_of(made[:0], Quality.BARS_1S))
 
 
-class Standing:
+class SettableClock:
     """A clock that a test sets."""
 
     def __init__(self, now_ns: int) -> None:
@@ -236,7 +236,7 @@ def test_a_detached_feed_leaves_a_hole_that_its_return_repairs(
     """After a disconnect at noon, the close stores an incomplete session.
 
     Once reconnected, the vendor sends the rest, and at the end of the trade date the session is complete."""
-    clock = Standing(OPEN + 120 * MINUTE)
+    clock = SettableClock(OPEN + 120 * MINUTE)
     installation = replace(installation, clock=clock)
 
     async def work(harness: EngineHarness) -> None:
@@ -266,7 +266,7 @@ def test_a_detached_feed_leaves_a_hole_that_its_return_repairs(
 
 def test_a_feed_that_returns_the_next_day_completes_the_previous_session(installation: Installation) -> None:
     """Session and trade date were stored without the afternoon. The next morning's feed begins with it."""
-    clock = Standing(OPEN + 120 * MINUTE)
+    clock = SettableClock(OPEN + 120 * MINUTE)
     installation = replace(installation, clock=clock)
     next_day = 24 * 60
 
@@ -292,7 +292,7 @@ def test_a_feed_that_returns_the_next_day_completes_the_previous_session(install
 
 
 def test_a_hole_that_the_vendor_cannot_fill_remains(installation: Installation) -> None:
-    clock = Standing(OPEN + 120 * MINUTE)
+    clock = SettableClock(OPEN + 120 * MINUTE)
     installation = replace(installation, clock=clock)
 
     async def work(harness: EngineHarness) -> None:
@@ -321,7 +321,7 @@ def test_a_first_connection_requests_a_missing_previous_session(
     """Nothing is stored and nothing granted, so history begins with the overnight of the last regular session.
 
     The answer then has prior levels with their overnight range. July 1 2024 was a Monday."""
-    clock = Standing(OPEN + 30 * MINUTE)
+    clock = SettableClock(OPEN + 30 * MINUTE)
     installation = replace(installation, clock=clock)
 
     async def work(harness: EngineHarness) -> None:
@@ -343,7 +343,7 @@ def test_an_impossible_time_ends_no_session(installation: Installation) -> None:
     """A vendor claims that its history is complete up to the year 2100.
 
     The engine ignores that: it neither stores the open session nor marks it complete."""
-    clock = Standing(OPEN + 30 * MINUTE)
+    clock = SettableClock(OPEN + 30 * MINUTE)
     installation = replace(installation, clock=clock)
 
     async def work(harness: EngineHarness) -> None:

@@ -14,7 +14,7 @@ from tests.live.test_bars import (
     KEY,
     OPEN,
     PRESENT,
-    Standing,
+    SettableClock,
     followed_for_two_hours,
     stored,
     trades,
@@ -80,7 +80,7 @@ def lots(installation: Installation) -> tuple[int, list[str]]:
 
 @pytest.fixture
 def noon(installation: Installation) -> Installation:
-    standing = replace(installation, clock=Standing(OPEN + 120 * MINUTE))
+    standing = replace(installation, clock=SettableClock(OPEN + 120 * MINUTE))
     two_hours(standing)
     assert lots(standing) == (840, [])
     return standing
@@ -114,7 +114,7 @@ def test_damage_in_the_middle_keeps_the_snapshot_and_completes_no_session(
     assert any("is damaged: it was renamed" in line for line in reports)
     assert path.with_name(path.name + ".damaged").read_bytes() == damaged
     clock = noon.clock
-    assert isinstance(clock, Standing)
+    assert isinstance(clock, SettableClock)
 
     async def work(harness: EngineHarness) -> None:
         feed = ScriptFeed([[CAUGHT, trades(120, 405), Heartbeat(CLOSE + 7 * MINUTE), 60.0]], caps=PRESENT)

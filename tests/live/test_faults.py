@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -192,10 +193,13 @@ def test_a_logged_entry_that_was_not_applied_is_read_again(installation: Install
             await asyncio.sleep(0.001)
         stream = harness.engine.runners[KEY].stream
 
-        def fails(*_: object) -> None:
-            raise RuntimeError("once")
+        class Failing(deque[tuple[int, bytes]]):
+            def append(self, _: object) -> None:
+                raise RuntimeError("once")
 
-        stream.trades = fails  # type: ignore[method-assign,assignment]
+        stream._recent = (
+            Failing()
+        )  # a part of the stream, because methods of a compiled stream cannot be replaced
         while harness.engine.runners.get(KEY) is None or harness.engine.runners[KEY].stream is stream:
             await asyncio.sleep(0.001)
         return volume(harness)

@@ -117,9 +117,8 @@ def rejects(tape: list[Event], of: Opening, edge: int, upper: bool) -> list[Foun
 
     found: list[Found] = []
     ready = first_inside(tape, of, edge, upper)
-    at_once = (
-        bool(rows) and ready == rows[0][0] and not opens_beyond(rows[0][1], edge, upper)
-    )  # the first observation may itself be a poke
+    # The first observation may itself be a poke.
+    at_once = bool(rows) and ready == rows[0][0] and not opens_beyond(rows[0][1], edge, upper)
     after = -1  # index of the last acceptance processed
     while len(found) < 2:
         disarmed = next((k for k in accepted if k > after), NEVER)

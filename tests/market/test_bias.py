@@ -29,7 +29,7 @@ PRIOR = Prior(date(2026, 1, 2), poc=100, vah=110, val=90, high=120, low=80, clos
 
 #: In the middle of prior value, without an extension of the initial balance: no votes.
 MIDDLE = SessionProfile(
-    poc=100, val=95, vah=105, poc_candidates=(100,), vpoc=100, volume_va=(95, 105), high=108, low=92, open=100,
+    poc=100, val=95, vah=105, poc_candidates=(100,), vpoc=100, high=108, low=92, open=100,
     close=100, ib_high=108, ib_low=92, tpos=(1,) * 17, upper_tail_rows=1, lower_tail_rows=1,
     upper_tail_provisional=False, lower_tail_provisional=False, single_prints=(), brackets=2,
 )  # fmt: skip

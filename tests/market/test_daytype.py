@@ -56,9 +56,8 @@ ES_2013_10_08 = (
 
 def test_a_one_sided_day_is_a_trend_although_nine_of_14_half_hours_overlap() -> None:
     assert named(*ES_2013_10_08) is DayType.TREND_DOWN
-    assert (
-        named(*ES_2013_10_08[:-1]) is DayType.TREND_DOWN
-    )  # the cash session has 13; nine are still fewer than ten
+    # The cash session has 13 brackets; nine are still fewer than ten.
+    assert named(*ES_2013_10_08[:-1]) is DayType.TREND_DOWN
     assert named(*((-o, -low, -high, -c) for o, high, low, c in ES_2013_10_08)) is DayType.TREND_UP
 
 

@@ -346,9 +346,8 @@ def test_a_replica_shows_the_same_view(tape: list[Trade], night: list[Trade] | N
     session = LiveSession(OPENING)
     feed(session, tape)
     captured = session.capture()
-    assert (captured is None) == (
-        not any(lots for _, _, lots in tape)
-    )  # prints of size 0 alone are not trades
+    # Prints of size 0 alone are not trades.
+    assert (captured is None) == (not any(lots for _, _, lots in tape))
     if captured is None:
         return
     captured = replace(captured, overnight_ladder=rebuilt_without(night) if night else None)

@@ -18,7 +18,7 @@ from outcry.market.instruments import Universe
 from outcry.market.kernels import BulkFold
 from outcry.market.ladder import Ladder, bracket_windows
 from outcry.market.methods import Method
-from outcry.market.profile import point_of_control, profile_of, value_area
+from outcry.market.profile import point_of_control, profile_of, value_area, volume_area
 from outcry.market.units import NANOS_PER_MINUTE, OffTickPrice, ticks_from_e9
 from outcry.recordings.file_model import FileRefused, ReadOptions
 from outcry.recordings.formats.file_library import FileLibrary
@@ -179,7 +179,7 @@ def test_rows_without_trades_are_rows() -> None:
     ladder = folded((0, 10, 4), (1, 14, 6))
     found = profile_of(ladder, 2)
     assert ladder.volume == (4, 0, 0, 0, 6)
-    assert (found.vpoc, found.volume_va) == (14, (10, 14))
+    assert (found.vpoc, volume_area(ladder)) == (14, (10, 14))
 
 
 def test_an_edge_of_value_never_lies_on_a_row_without_volume() -> None:

@@ -33,14 +33,14 @@ OPENING = Opening(
     segments=((0, 6 * NANOS_PER_HOUR),), short=False, prior=PRIOR, carried=NOTHING,
 )  # fmt: skip
 PROFILE = SessionProfile(
-    poc=1400, val=1380, vah=1420, poc_candidates=(1400,), vpoc=1410, volume_va=(1380, 1420), high=1440, low=1360,
+    poc=1400, val=1380, vah=1420, poc_candidates=(1400,), vpoc=1410, high=1440, low=1360,
     open=1400, close=1400, ib_high=1435, ib_low=1365, tpos=(1,) * 81, upper_tail_rows=1, lower_tail_rows=1,
     upper_tail_provisional=False, lower_tail_provisional=False, single_prints=(), brackets=2,
 )  # fmt: skip
 
 
 def table(opening: Opening, profile: SessionProfile = PROFILE, *, complete: bool = False) -> dict[int, str]:
-    lines = level_lines(profile, opening, 1400, ib_complete=complete)
+    lines = level_lines(profile, opening, ib_complete=complete)
     return {line.price_ticks: line.label for line in lines}
 
 
@@ -130,10 +130,10 @@ def test_levels_of_the_prior_session_and_the_developing_one_high_to_low() -> Non
 
 
 def test_side_and_distance_are_from_the_last_price() -> None:
-    lines = {line.label: line for line in level_lines(PROFILE, OPENING, 1400, ib_complete=False)}
-    assert lines["dPOC"] == LevelLine(1400, "dPOC", LevelKind.DEV_POC, "at", 0)
-    assert lines["dVAH"] == LevelLine(1420, "dVAH", LevelKind.DEV_VAH, "above", 20)
-    assert lines["VAH"] == LevelLine(1100, "VAH", LevelKind.PRIOR_VAH, "below", 300)
+    lines = {line.label: line for line in level_lines(PROFILE, OPENING, ib_complete=False)}
+    assert lines["dPOC"] == LevelLine(1400, "dPOC", LevelKind.DEV_POC)
+    found = {label: (line.side(1400), line.distance_ticks(1400)) for label, line in lines.items()}
+    assert (found["dPOC"], found["dVAH"], found["VAH"]) == (("at", 0), ("above", 20), ("below", 300))
 
 
 def test_the_balance_has_lines_once_it_is_complete() -> None:
@@ -207,7 +207,7 @@ def test_levels_within_two_ticks_are_one_line(apart: int, merged: bool) -> None:
     opening = replace(
         OPENING, overnight=(1200, 850), carried=carried, prior=replace(PRIOR, high=1200 - apart)
     )
-    lines = {line.price_ticks: line for line in level_lines(PROFILE, opening, 1400, ib_complete=False)}
+    lines = {line.price_ticks: line for line in level_lines(PROFILE, opening, ib_complete=False)}
     if merged:
         assert (lines[1200].label, lines[1200].kind) == ("ONH / Prior high (poor)", "on_high")
     else:
@@ -232,10 +232,8 @@ def test_a_level_between_two_lines_joins_the_nearer_or_the_stronger_of_equals() 
 PRICES = st.integers(1000, 1060)
 
 
-@given(
-    st.lists(PRICES, min_size=6, max_size=6), st.tuples(PRICES, PRICES), st.lists(PRICES, max_size=10), PRICES
-)
-def test_any_table(prior: list[int], night: tuple[int, int], naked: list[int], last: int) -> None:
+@given(st.lists(PRICES, min_size=6, max_size=6), st.tuples(PRICES, PRICES), st.lists(PRICES, max_size=10))
+def test_any_table(prior: list[int], night: tuple[int, int], naked: list[int]) -> None:
     """Lines are sorted and more than two ticks apart; every level is within two ticks of the line that names it."""
     poc, vah, val, high, low, close = prior
     pocs = tuple(CarriedLevel(price, date(2025, 1, 1 + at)) for at, price in enumerate(naked))
@@ -243,7 +241,7 @@ def test_any_table(prior: list[int], night: tuple[int, int], naked: list[int], l
         OPENING, prior=Prior(FRIDAY, poc, vah, val, high, low, close), overnight=night,
         carried=CarriedLevels(pocs, (), ()),
     )  # fmt: skip
-    found = level_lines(PROFILE, opening, last, ib_complete=False)
+    found = level_lines(PROFILE, opening, ib_complete=False)
     prices = [line.price_ticks for line in found]
     assert all(before - after > 2 for before, after in pairwise(prices))
     named = {name: line.price_ticks for line in found for name in line.label.split(" / ")}
@@ -253,8 +251,10 @@ def test_any_table(prior: list[int], night: tuple[int, int], naked: list[int], l
     }  # fmt: skip
     assert all(abs(named[name] - price) <= 2 for name, price in levels.items())
     assert named["VAH"] == vah  # the strongest level is never moved
-    assert all(
-        (line.price_ticks - last, line.distance_ticks)
-        == ({"above": 1, "below": -1, "at": 0}[line.side] * line.distance_ticks, line.distance_ticks)
-        for line in found
-    )
+
+
+@given(PRICES, PRICES)
+def test_side_and_distance_of_any_price(price: int, last: int) -> None:
+    line = LevelLine(price, "VAH", LevelKind.PRIOR_VAH)
+    sign = {"above": 1, "below": -1, "at": 0}[line.side(last)]
+    assert (price - last, line.distance_ticks(last)) == (sign * line.distance_ticks(last), abs(price - last))

@@ -459,7 +459,7 @@ def test_a_folder_without_overrides_yields_the_packaged_tables(tmp_path: Path) -
 
 def test_the_override_in_the_docs_can_be_used(tmp_path: Path) -> None:
     """3 March 2027, a Wednesday: no regular hours for the index, the usual ones for crude."""
-    text = (ROOT / "docs" / "sessions.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "sessions.md").read_text(encoding="utf-8")
     start = text.index(DAY_HEADER)
     (tmp_path / "overrides.csv").write_text(text[start : text.index("```", start)], encoding="utf-8")
     calendar = load_reference(tmp_path).calendar

@@ -518,7 +518,7 @@ def test_pending_conditions_match_the_table() -> None:
 
 
 def test_the_diagrams_in_the_docs_match_the_tables() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "playbook.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "playbook.md").read_text()
     drawn = [
         {tuple(re.split(r" --> | : ", line.strip())) for line in diagram.splitlines() if " : " in line}
         for diagram in re.findall(r"```mermaid\n(.*?)```", page, re.DOTALL)
@@ -528,7 +528,7 @@ def test_the_diagrams_in_the_docs_match_the_tables() -> None:
 
 
 def test_every_scenario_and_kind_of_level_is_in_the_documents() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "playbook.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "playbook.md").read_text()
     assert [name for name in (*ScenarioId, *LevelKind, *bias.Bias) if f"`{name}`" not in page] == []
     kinds = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| \d+ \|.*", page, re.MULTILINE)))
     assert kinds == list(LevelKind)  # in order of strength

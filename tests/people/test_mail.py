@@ -72,9 +72,8 @@ def server(taken: Taken, *, implicit: ssl.SSLContext | None = None, **options: A
     finally:
         controller.stop()
         del controller
-        with (
-            warnings.catch_warnings()
-        ):  # connections may still be open when the server ends, which is no error
+        # Connections may still be open when the server ends; this is not an error.
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
 

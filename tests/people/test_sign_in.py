@@ -242,9 +242,8 @@ def test_equivalent_unicode_forms_of_a_password_are_equal(harness: IdentityHarne
     owner = harness.owner().user
     token = harness.identity.invite(owner, MEMBER, "member", "free", HERE).partition("?token=")[2]
     harness.identity.accept(token, MEMBER, "größer als Fünfzehn", HERE)  # umlauts as one character
-    assert isinstance(
-        harness.identity.sign_in(MEMBER, "größer als Fünfzehn", HERE), SignedIn
-    )  # as two characters
+    # Each umlaut is two characters here.
+    assert isinstance(harness.identity.sign_in(MEMBER, "größer als Fünfzehn", HERE), SignedIn)
 
 
 def test_a_disabled_account_is_reported_only_after_its_password(harness: IdentityHarness) -> None:

@@ -19,8 +19,7 @@ from outcry.market.snapshot import load
 from outcry.recordings import session_splitting
 from outcry.recordings.file_model import FileRefused, ReadOptions
 from outcry.recordings.import_report import FileReport
-from outcry.recordings.tape import TapeDamaged
-from outcry.recordings.tape_changes import TapeInUse
+from outcry.recordings.tape_errors import TapeDamaged, TapeInUse
 from outcry.sessions.store_model import SessionRow
 from outcry.trades.dedupe import join
 from outcry.trades.records import BAR, TRADE, Quality

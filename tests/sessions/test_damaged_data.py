@@ -13,7 +13,7 @@ from outcry.access.licences import Grant, resolve
 from outcry.app.installation import Installation
 from outcry.base.errors import NoLicensedSource
 from outcry.database.database import DATABASE_FILE
-from outcry.recordings.tape import TapeDamaged
+from outcry.recordings.tape_errors import TapeDamaged
 from outcry.recordings.verification import add_digests
 from outcry.trades.records import Quality
 

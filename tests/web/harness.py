@@ -71,18 +71,18 @@ PASSWORD = "quiet lamps over Ohio 9"
 
 
 #: Texts that were asked for in another language than English and are not there; the tests of every page look at it.
-UNWORDED: set[str] = set()
+UNTRANSLATED: set[str] = set()
 
 
-class Overheard(NullTranslations):
+class MissingTexts(NullTranslations):
     """Comes after every catalogue, and notes what none of them has."""
 
     def gettext(self, message: str) -> str:
-        UNWORDED.add(message)
+        UNTRANSLATED.add(message)
         return super().gettext(message)
 
     def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
-        UNWORDED.add(msgid1)
+        UNTRANSLATED.add(msgid1)
         return super().ngettext(msgid1, msgid2, n)
 
 
@@ -92,7 +92,7 @@ _begin = Words.__init__
 def _begin_overheard(self: Words, language: str) -> None:
     _begin(self, language)
     if language != "en":
-        self.add_fallback(Overheard())
+        self.add_fallback(MissingTexts())
 
 
 Words.__init__ = _begin_overheard  # type: ignore[method-assign]
@@ -199,9 +199,8 @@ class WebHarness:
 
     def token(self, user: UserRow, *, https: bool = False) -> str:
         """Sign a browser in, who it is proved just now; return its cookie, which is valid with or without HTTPS."""
-        user = next(
-            one for one in self.people.identity.users() if one.id == user.id
-        )  # with today's credentials
+        # Read the user again, with the current credentials.
+        user = next(one for one in self.people.identity.users() if one.id == user.id)
         signed = self.people.browser_sessions.open(
             user, Origin("127.0.0.1", "test", secure=https), self.installation.clock.now_ns()
         )
@@ -283,7 +282,7 @@ def _forceful(registry: Registry, forced: Mapping[str, str]) -> None:
     registry.set_availability = stand_so  # type: ignore[method-assign]
 
 
-class _Some(SimulatorFeed):
+class _FewProductsFeed(SimulatorFeed):
     """The invented market's feed, of some products only."""
 
     async def contracts(self) -> list[Contract]:
@@ -330,7 +329,7 @@ def demo_service(folder: Path, received: Receiver | None = None) -> Iterator[Web
         _invent(installation, market, market_clock)
         forced = {root: code for root, code in SHOWS.values() if root in LIVE_ROOTS and code != "live"}
         _forceful(installation.registry, forced)
-        feed = _Some(market, universe, calendar, market_clock)
+        feed = _FewProductsFeed(market, universe, calendar, market_clock)
         made = WebHarness(
             installation, people_of(installation), clock, io.BytesIO(), forced, connections=connections
         )

@@ -110,7 +110,7 @@ def test_ways_to_connect_say_what_each_broker_needs(ann: Member) -> None:
     assert 'href="/account/brokers/connect/acme"' in page.text
     assert "/account/brokers/connect/homely" not in page.text
     assert "/account/brokers/connect/away" not in page.text
-    assert "pip install 'outcry[away]'" in page.text
+    assert "pip install 'openoutcry[away]'" in text
     for part in ('broker = "homely"', 'port = "7496"', f'service = "http://127.0.0.1:{ann.harness.port}"'):
         assert part in text
     for broker in ("homely", "away"):

@@ -19,7 +19,7 @@ PATIENCE_S = 60.0
 
 
 @dataclass
-class Hanging:
+class HangingHosts:
     """Hosts that hang until they are let go: their names begin with the user they are of."""
 
     open: bool = False
@@ -57,8 +57,8 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHarness]:
 
 
 @pytest.fixture
-def hosts() -> Iterator[Hanging]:
-    hosts = Hanging()
+def hosts() -> Iterator[HangingHosts]:
+    hosts = HangingHosts()
     DELIVERER.before = hosts
     yield hosts
     hosts.let_go()
@@ -69,7 +69,7 @@ def save(member: Member, user: str, number: int) -> Reply:
     return member.send("/account/webhooks", wish(address=f"https://hang-{user}.mysite.dev/{number}"))
 
 
-def test_whoever_waits_for_hosts_holds_up_nobody_else(harness: WebHarness, hosts: Hanging) -> None:
+def test_whoever_waits_for_hosts_holds_up_nobody_else(harness: WebHarness, hosts: HangingHosts) -> None:
     """Twenty saves, more than there are threads for pages, at hosts whose names are not answered."""
     others = {user: Member(harness, f"{user}-hangs@example.com") for user in ("a", "b", "c", "d")}
     bob = Member(harness, "bob-does-not@example.com")
@@ -90,7 +90,7 @@ def test_whoever_waits_for_hosts_holds_up_nobody_else(harness: WebHarness, hosts
     assert [len(stored_rows(harness, member)) for member in others.values()] == [5] * 4
 
 
-def test_what_finds_no_place_is_refused_with_what_was_typed(harness: WebHarness, hosts: Hanging) -> None:
+def test_what_finds_no_place_is_refused_with_what_was_typed(harness: WebHarness, hosts: HangingHosts) -> None:
     ann = Member(harness, "ann-has-two-under-way@example.com")
     row = made(harness, ann)
     with ThreadPoolExecutor(2) as pool, patch.object(background, "QUEUE_TIMEOUT_S", 0.05):

@@ -106,9 +106,8 @@ def test_the_open_session_is_drawn_as_levels_and_context_give_it(
     assert in_sight >= {one for one in expected if one[0][0] != "p"}
     naked = {(one["price"], one["date"]) for one in before["nakedPocs"]}
     assert {(line["price"], line["date"]) for line in record["lines"] if line["kind"] == "npoc"} <= naked
-    if (
-        len(answer["sessions"][-1]["brackets"]) <= 2
-    ):  # the initial balance still forms: what it is times what, nobody knows
+    # The initial balance still forms, so its multiples are unknown.
+    if len(answer["sessions"][-1]["brackets"]) <= 2:
         assert record["extensions"] == []
 
 

@@ -9,6 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 from support.chart_answers import Made, answer_of, letters_of
 from support.chart_page import ChartServer, browsing, browsing_beside, drawn, pressed, serving, shown
+from tests.timeouts import seconds_until
 
 WEEK = Made(seed=61)
 
@@ -146,7 +147,7 @@ def test_the_pointer_reads_what_is_under_it(harness: ChartServer, chart: Page) -
     assert "POC." in text
     assert text.startswith("Fri 20 Nov")
     chart.mouse.move(box["x"] + 10, box["y"] - 40)
-    chart.wait_for_function("document.querySelector('.chart-readout').textContent === ''")
+    seconds_until(lambda: chart.evaluate("document.querySelector('.chart-readout').textContent === ''"))
 
 
 def test_dragging_pans_and_keeps_the_scale(chart: Page) -> None:
@@ -268,9 +269,8 @@ def test_toolbar_and_box_can_be_used_by_all(harness: ChartServer, chart: Page, t
 def test_destroyed_it_leaves_the_box_as_it_was(chart: Page) -> None:
     chart.evaluate("window.chart.press('+'), window.chart.destroy()")
     chart.evaluate("document.documentElement.dataset.theme = 'light'")
-    chart.evaluate(
-        "new Promise((done) => setTimeout(done, 200))"
-    )  # what was waiting for a frame comes to nothing
+    # Work that waits for a frame has no effect.
+    chart.evaluate("new Promise((done) => setTimeout(done, 200))")
     assert chart.locator("#chart canvas").count() == 0
     assert chart.locator("#chart-note").is_visible()
 

@@ -23,7 +23,7 @@ def on_a_loop(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], N
     return run
 
 
-class Bench:
+class ChecksHarness:
     """Checks that wait until they are let go."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Bench:
 
 @on_a_loop
 async def test_a_user_has_two_and_a_connection_one() -> None:
-    bench = Bench()
+    bench = ChecksHarness()
     assert bench.begin(1, 1)
     assert not bench.begin(1, 1)
     assert bench.begin(1, 2)
@@ -72,7 +72,7 @@ async def test_a_user_has_two_and_a_connection_one() -> None:
 
 @on_a_loop
 async def test_one_that_is_forgotten_says_nothing_of_the_next() -> None:
-    bench = Bench()
+    bench = ChecksHarness()
     bench.begin(1, 1)
     await asyncio.sleep(0)
     bench.checks.forget((1, 1))
@@ -89,7 +89,7 @@ async def test_one_that_is_forgotten_says_nothing_of_the_next() -> None:
 
 @on_a_loop
 async def test_one_that_does_not_end_is_given_up() -> None:
-    bench = Bench()
+    bench = ChecksHarness()
     with patch("outcry.web.checks.TIMEOUT_S", 0.01):
         bench.begin(1, 1)
         await bench.ended(1)
@@ -102,7 +102,7 @@ async def test_one_that_does_not_end_is_given_up() -> None:
 
 @on_a_loop
 async def test_only_the_newest_are_kept() -> None:
-    bench = Bench()
+    bench = ChecksHarness()
     bench.go.set()
     for user in range(1, MAX_STORED + 3):
         bench.begin(user, 1)

@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 from tests.web.browsing import NARROW, USUAL, WIDE, Opened, Window
-from tests.web.harness import SHOWS, UNWORDED, WebHarness
+from tests.web.harness import SHOWS, UNTRANSLATED, WebHarness
 from tests.web.sample_account import SampleAccount, addresses, furnish, get_pages
 
 Theme = Literal["dark", "light"]
@@ -52,7 +52,7 @@ def test_a_page(
                     faults += [f"{address}: {each}" for each in faults_of(tab, address, theme, language)]
     assert not faults, "\n".join(faults)
     assert harness.faults()[before:] == []
-    assert set() == UNWORDED
+    assert set() == UNTRANSLATED
 
 
 def is_shown(harness: WebHarness, address: str, token: str) -> bool:

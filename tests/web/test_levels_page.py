@@ -59,9 +59,8 @@ def test_a_live_row_is_the_levels_answer_minus_its_last_price(harness: WebHarnes
     found = cells(row)
     match = re.search(r'data-last="(.*?)"', row)
     assert match
-    last = float(
-        match[1]
-    )  # the market may have gone on between the two requests: then only prices are compared
+    # The market may have moved between the two requests, so only prices are compared.
+    last = float(match[1])
     for column, (part, name) in FIELDS.items():
         price = answer[part][name] if answer[part] else None
         if answer["lastPrice"] == last:

@@ -24,7 +24,7 @@ NEW = {
 
 
 @dataclass
-class Post:
+class ConsentHarness:
     """A service that mails, and what it mailed."""
 
     harness: WebHarness
@@ -61,15 +61,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WebHarnes
 
 
 @pytest.fixture
-def post(served: tuple[WebHarness, Taken], request: pytest.FixtureRequest) -> Post:
+def post(served: tuple[WebHarness, Taken], request: pytest.FixtureRequest) -> ConsentHarness:
     """Each test has a user and, where it makes a webhook, a reader of its own: questions are counted."""
     harness, taken = served
     name = re.sub(r"\W", "-", request.node.name)[-40:]
     taken.mails.clear()
-    return Post(harness, taken, Member(harness, f"owner-{name}@example.com"))
+    return ConsentHarness(harness, taken, Member(harness, f"owner-{name}@example.com"))
 
 
-def make(post: Post, **fields: str) -> SubscriptionRow:
+def make(post: ConsentHarness, **fields: str) -> SubscriptionRow:
     wanted = {**NEW, "address": post.member.user.email.replace("owner", "reader"), **fields}
     reply = post.member.send("/account/webhooks", wanted)
     assert reply.status == 303, Read(reply).text
@@ -91,7 +91,7 @@ def press(visitor: Visitor, link: str) -> int:
     return visitor.post(action[1], {"csrf": csrf(page.text)} if "csrf" in page.text else {}).status
 
 
-def one_click(post: Post, link: str) -> int:
+def one_click(post: ConsentHarness, link: str) -> int:
     """What a mail program sends (RFC 8058): from elsewhere, without cookies, with one entry."""
     headers = {**FORM, "origin": "https://mail.example.net", "sec-fetch-site": "cross-site"}
     return post.harness.visitor().send("POST", link, b"List-Unsubscribe=One-Click", headers).status
@@ -100,7 +100,7 @@ def one_click(post: Post, link: str) -> int:
 # -- yes
 
 
-def test_a_reader_is_asked_and_nothing_is_sent_before_they_agree(post: Post) -> None:
+def test_a_reader_is_asked_and_nothing_is_sent_before_they_agree(post: ConsentHarness) -> None:
     row = make(post)
     assert row.phase is SubscriptionPhase.UNCONFIRMED
     (mail,) = post.taken.mails
@@ -122,14 +122,14 @@ def test_a_reader_is_asked_and_nothing_is_sent_before_they_agree(post: Post) -> 
         assert post.row.phase is SubscriptionPhase.ACTIVE
 
 
-def test_a_yes_is_taken_from_our_page_alone(post: Post) -> None:
+def test_a_yes_is_taken_from_our_page_alone(post: ConsentHarness) -> None:
     make(post)
     for fields in ({}, {"csrf": "0" * 40}):
         assert post.harness.visitor().post(post.link(), fields).status == 400
     assert post.row.phase is SubscriptionPhase.UNCONFIRMED
 
 
-def test_another_address_is_asked_anew(post: Post) -> None:
+def test_another_address_is_asked_anew(post: ConsentHarness) -> None:
     row = make(post)
     old = post.link()
     assert press(post.harness.visitor(), old) == 200
@@ -143,7 +143,7 @@ def test_another_address_is_asked_anew(post: Post) -> None:
     assert post.row.phase is SubscriptionPhase.ACTIVE
 
 
-def test_an_address_that_stays_is_not_asked_again(post: Post) -> None:
+def test_an_address_that_stays_is_not_asked_again(post: ConsentHarness) -> None:
     row = make(post)
     press(post.harness.visitor(), post.link())
     post.taken.mails.clear()
@@ -155,7 +155,7 @@ def test_an_address_that_stays_is_not_asked_again(post: Post) -> None:
 # -- no more
 
 
-def test_a_mail_program_ends_the_mails_by_one_press(post: Post) -> None:
+def test_a_mail_program_ends_the_mails_by_one_press(post: ConsentHarness) -> None:
     row = make(post)
     press(post.harness.visitor(), post.link())
     link = post.end_link(row)
@@ -166,7 +166,7 @@ def test_a_mail_program_ends_the_mails_by_one_press(post: Post) -> None:
         assert (post.row.phase, post.row.reason) == (SubscriptionPhase.UNCONFIRMED, "unsubscribed")
 
 
-def test_a_reader_ends_them_by_the_page(post: Post) -> None:
+def test_a_reader_ends_them_by_the_page(post: ConsentHarness) -> None:
     row = make(post)
     press(post.harness.visitor(), post.link())
     assert press(post.harness.visitor(), post.end_link(row)) == 200
@@ -183,14 +183,14 @@ def test_a_reader_ends_them_by_the_page(post: Post) -> None:
     assert post.row.phase is SubscriptionPhase.ACTIVE
 
 
-def test_forms_from_elsewhere_are_taken_for_this_alone(post: Post) -> None:
+def test_forms_from_elsewhere_are_taken_for_this_alone(post: ConsentHarness) -> None:
     make(post)
     assert one_click(post, post.link()) == 400
     assert post.row.phase is SubscriptionPhase.UNCONFIRMED
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_why_a_link_does_not_hold_is_told_to_nobody(post: Post, language: str) -> None:
+def test_why_a_link_does_not_hold_is_told_to_nobody(post: ConsentHarness, language: str) -> None:
     """Altered, made for something else, of no subscription, none at all: one page, but for what differs in any two."""
     row = make(post)
     confirm, end = post.link(), post.end_link(row)
@@ -219,7 +219,7 @@ def test_why_a_link_does_not_hold_is_told_to_nobody(post: Post, language: str) -
 @pytest.mark.parametrize(
     "address", ["reader@localhost", "reader%elsewhere.example@example.com", "o'b@example.com"]
 )
-def test_an_address_that_is_no_mailbox_of_the_internet_is_refused(post: Post, address: str) -> None:
+def test_an_address_that_is_no_mailbox_of_the_internet_is_refused(post: ConsentHarness, address: str) -> None:
     reply = post.member.send("/account/webhooks", {**NEW, "address": address})
     assert reply.status == 422
     assert "Enter an email address such as" in Read(reply).text
@@ -238,7 +238,7 @@ def test_a_service_without_mail_takes_no_address_for_it(tmp_path: Path) -> None:
         assert harness.people.subscriptions.of(member.user.id) == []
 
 
-def test_a_token_is_in_no_log(post: Post) -> None:
+def test_a_token_is_in_no_log(post: ConsentHarness) -> None:
     row = make(post)
     token = urlsplit(post.end_link(row)).query.partition("=")[2]
     post.harness.visitor().get(post.end_link(row))

@@ -92,7 +92,7 @@ def test_a_used_up_quota_refuses_pushes_of_that_user_only(tmp_path: Path) -> Non
         assert (body["used_bytes"], body["limit_bytes"]) == (1024 * KIB, 1024 * KIB)
         assert body["message"] == (
             "Ihr Kontingent von 1048576 Bytes für gesendete Daten ist aufgebraucht. Bitten Sie den Betreiber um ein "
-            "größeres."
+            "größeres Kontingent."
         )
         assert send(step, key(step, "ingest-operator"))[0] == 200
         assert "push_quota_exceeded" in step.log.getvalue().decode()

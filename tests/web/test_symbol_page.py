@@ -624,4 +624,4 @@ def test_the_page_says_what_complete_means_and_which_sessions_are_not(harness: W
     shown = page(harness, "/s/ES")
     (part,) = re.findall(r'<details class="symbol-complete.*?</details>', shown, re.DOTALL)
     assert "A session is complete when it has ended and has no gap longer than is usual" in part
-    assert re.search(r"<summary>(No|\d+) sessions? missing from the look-back</summary>", part)
+    assert re.search(r"<summary>(No|\d+) sessions? missing or incomplete</summary>", part)

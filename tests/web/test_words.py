@@ -74,7 +74,7 @@ def test_a_text_asked_for_without_a_number_has_no_plural(language: str) -> None:
     assert [place for texts, place in all_texts() if isinstance(texts, str) and texts in counted] == []
 
 
-class Long(Words):
+class LengthenedWords(Words):
     """English that takes as much room as the wordiest of languages: two fifths more."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Long(Words):
 
 @contextmanager
 def all_long() -> Iterator[None]:
-    words, long = vars(Languages)["words"], Long()
+    words, long = vars(Languages)["words"], LengthenedWords()
     Languages.words = staticmethod(lambda language: long)  # type: ignore[method-assign,assignment]
     try:
         yield

@@ -17,9 +17,10 @@ class SqlAccounts(SqlKeys, SqlGrants):
     """Storage of users, API keys and grants. Every method may raise `StoreBusy`."""
 
     def revision(self) -> int:
-        """Return a number that increases with every committed change that can change an answer.
+        """Return a number that increases with every committed change that can change an API answer.
 
-        Sign-ins do not change it. It is cheap, and caches of stored data are keyed by it.
+        Sign-ins do not change the number. Caches of stored data compare it often to notice changes, so it is cheap to
+        read.
         """
         return self._database.revision()
 
@@ -40,7 +41,7 @@ class SqlAccounts(SqlKeys, SqlGrants):
             return new_id(done)
 
     def find_user(self, email: str) -> int | None:
-        """Return the id of the user with an email address, if there is one."""
+        """Return the id of the user with an email address (compared in lower case); None if there is none."""
         with self._database.reading() as connection:
             return connection.execute(_user(email)).scalar()
 

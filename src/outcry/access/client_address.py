@@ -12,7 +12,7 @@ _LONGEST = 64
 def network(address: str) -> str:
     """Return the client that an address belongs to, as text: an IPv4 address or an IPv6 /64 network.
 
-    Text that is no IP address is returned as it is, shortened.
+    Other text is returned as it is, but shortened.
     """
     try:
         found = ipaddress.ip_address(address)

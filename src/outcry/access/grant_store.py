@@ -23,7 +23,7 @@ class SqlGrants:
         self._database = database
 
     def grants(self) -> Sequence[GrantRow]:
-        """Return all active grants."""
+        """Return all grants that were not revoked."""
         query = select(_GRANTS).where(_GRANTS.c.revoked_ns.is_(None)).order_by(_GRANTS.c.id)
         with self._database.reading() as connection:
             return [_grant(row) for row in connection.execute(query).mappings()]
@@ -38,7 +38,7 @@ class SqlGrants:
             return number
 
     def revoke_grant(self, grant_id: int, now_ns: int, *, by: str = "") -> bool:
-        """Revoke a grant and log who did; return False if it is unknown or revoked already."""
+        """Revoke a grant and log who revoked it; return False if the grant is unknown or was revoked before."""
         query = update(_GRANTS).where(_GRANTS.c.id == grant_id, _GRANTS.c.revoked_ns.is_(None))
         with self._database.write() as connection:
             if connection.execute(query.values(revoked_ns=now_ns)).rowcount != 1:
@@ -55,7 +55,7 @@ class SqlGrants:
 
 
 def log_alike(connection: Connection, old: int, new: int, now_ns: int, by: str) -> None:
-    """Log that a grant was copied from an older one, together with the licence declaration of the older one."""
+    """Log that grant `new` is a copy of grant `old`, with the licence declaration that was made for `old`."""
     first = select(_LOG.c.attested).where(_LOG.c.grant_id == old, _LOG.c.event == "granted")
     attested = connection.execute(first).scalar() or ""
     connection.execute(_LOG.insert().values(_line(new, now_ns, "granted", by, attested)))

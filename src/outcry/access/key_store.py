@@ -1,7 +1,7 @@
 """Store API keys in SQLite or PostgreSQL.
 
 The transaction that creates, replaces or revokes a key also checks whether that is allowed, so that concurrent requests
-cannot act on outdated rows. Column `changed` is the database revision that last changed what a key may do.
+cannot act on outdated rows. Column `changed` has the database revision at which a key's permissions last changed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ class SqlKeys:
         self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int, *, role: Role = "read",
         label: str = "", expires_ns: int | None = None, most: int | None = None,
     ) -> int | None:  # fmt: skip
-        """Store a new key and return its id; None if the user has `most` live keys."""
+        """Store a new key and return its id. Return None if the user already has `most` live keys."""
         row = {
             "user_id": user_id, "tier": tier, "prefix": prefix, "digest": digest, "created_ns": now_ns,
             "role": role, "label": label, "expires_ns": expires_ns, "changed": CHANGED_NOW,
@@ -47,9 +47,9 @@ class SqlKeys:
     ) -> int | None:
         """Store the replacement of a user's key and return its id.
 
-        The new key has the same user, label, tier, role, lifetime and grants. The old one expires after the grace
-        period, if not before. Return None if the user has no such key, if it is not live or was replaced before, or if
-        the user has `most` live keys.
+        The new key has the same user, label, tier, role, lifetime and grants. The old key expires after the grace
+        period, if not before. Return None if the user has no such key, if that key is not live or was replaced before,
+        or if the user already has `most` live keys.
         """
         named = _KEYS.c.id == key_id, _KEYS.c.user_id == user_id, _KEYS.c.replaced_by.is_(None)
         with self._database.write() as connection:
@@ -90,7 +90,7 @@ class SqlKeys:
             return KeyRow(**values)
 
     def keys(self, user_id: int | None = None) -> Sequence[KeyRow]:
-        """Return all keys, or those of one user, oldest first, including revoked ones."""
+        """Return the keys of all users, or of one user, oldest first, including revoked ones."""
         return self._listed(*([] if user_id is None else [_KEYS.c.user_id == user_id]))
 
     def keys_named(self, beginning: str) -> Sequence[KeyRow]:
@@ -98,7 +98,7 @@ class SqlKeys:
         return self._listed(func.substr(_KEYS.c.prefix, 1, len(beginning)) == beginning)
 
     def keys_since(self, revision: int | None) -> Iterator[KeyRow]:
-        """Yield the keys whose permissions changed after a revision, possibly others too; None: all keys.
+        """Yield the keys whose permissions changed after a database revision, and possibly others. None: all keys.
 
         Rows are read lazily, and reading them may raise `StoreBusy`.
         """
@@ -121,7 +121,7 @@ class SqlKeys:
             return connection.execute(select(_KEYS.c.id).where(_KEYS.c.prefix == prefix)).first() is not None
 
     def used_keys(self, times: Mapping[int, int]) -> None:
-        """Store when keys were last used, by id (ns UTC). Does not change `revision`."""
+        """Store when keys were last used. `times`: ns UTC by key id. The database's `revision` stays the same."""
         if not times:
             return
         used = _KEYS.c.last_used_ns
@@ -138,7 +138,7 @@ class SqlKeys:
 
 
 def _rows() -> Any:
-    """Select keys, with the columns in the order of `KeyRow`."""
+    """Return a query that selects all keys, with the columns in the order of `KeyRow`."""
     users = schema.users
     named = [(users if field.name in _ELSEWHERE else _KEYS).c[field.name] for field in fields(KeyRow)]
     return select(*named).join_from(_KEYS, users)

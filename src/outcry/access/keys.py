@@ -1,9 +1,9 @@
 """API keys in memory: create, find, rotate and revoke keys.
 
-A key is shown once; only a keyed digest is stored. `ApiKeys` answers from memory and reloads when the store's revision
-has changed, which it checks at most every 200 ms. A revocation by any process therefore takes effect
-within a second. Keys expire by this machine's clock, even where the market runs on a simulated clock. Only changed keys
-are reloaded, because there may be a million of them.
+A key is shown once; the database stores only a keyed digest. `ApiKeys` answers from memory. It checks the database's
+revision (a counter of changes) at most every 200 ms, and reloads keys if the revision has changed. A revocation by any
+process therefore takes effect within a second. Keys expire by this machine's clock, even where the market runs on a
+simulated clock. Only changed keys are reloaded, because there may be a million of them.
 """
 
 import hashlib
@@ -64,7 +64,8 @@ class KeyRefused(Exception):
 class ApiKeys(RevisionCache):
     """All API keys in memory, by keyed digest.
 
-    `server_secret`: 16 to 64 bytes; stored digests cannot be found with another one. `clock`: decides when keys expire.
+    `server_secret`: 16 to 64 bytes; the key of the digests. With another secret no stored key is found. `clock`:
+    decides when keys expire.
     """
 
     def __init__(self, store: SqlAccounts, server_secret: bytes, clock: Clock) -> None:
@@ -94,7 +95,7 @@ class ApiKeys(RevisionCache):
         self, email: str, tier: Tier, now_ns: int, *, role: Role = "read", label: str = "",
         expires_ns: int | None = None, most: int | None = None,
     ) -> str:  # fmt: skip
-        """Create a key for a user and return it. It cannot be read again.
+        """Create a key for a user and return the key. It cannot be read later, because only its digest is stored.
 
         `most`: maximum number of live keys of the user, this one included. Raises `KeyRefused`.
         """
@@ -116,7 +117,7 @@ class ApiKeys(RevisionCache):
         self, email: str, tier: Tier, now_ns: int, *, role: Role = "read", label: str = "",
         expires_ns: int | None = None,
     ) -> str:  # fmt: skip
-        """Create a key at its user's request: at most 20 live ones per user. Raises `KeyRefused`."""
+        """Create a key at its user's request. A user may have at most 20 live keys. Raises `KeyRefused`."""
         return self.create(
             email, tier, now_ns, role=role, label=label, expires_ns=expires_ns, most=MOST_OWN_KEYS
         )
@@ -174,11 +175,11 @@ class ApiKeys(RevisionCache):
     # -- looking
 
     def list(self) -> Sequence[KeyRow]:
-        """Return all keys from the store, oldest first, including revoked ones."""
+        """Read all keys from the database, oldest first, including revoked ones."""
         return self._store.keys()
 
     def of(self, user_id: int) -> Sequence[KeyRow]:
-        """Return a user's keys from the store, newest first, including those that ended within the last 30 days."""
+        """Read a user's keys from the database, newest first: live ones and those that ended in the last 30 days."""
         since_ns = self._clock.now_ns() - _SHOWN_AFTER_END_NS
         ends = ((row, (row.revoked_ns, row.expires_ns)) for row in self._store.keys(user_id))
         shown = [row for row, ended in ends if not any(at is not None and at < since_ns for at in ended)]
@@ -187,7 +188,7 @@ class ApiKeys(RevisionCache):
     def find(self, key: str, now_ns: int) -> KeyRow | KeyRefusal:
         """Return the row of a live key, or why the key is refused.
 
-        May query the store for its revision first, and block.
+        First checks for changed keys, which may query the database and block.
         """
         self.refresh(now_ns)
         return self.known(key)
@@ -195,7 +196,7 @@ class ApiKeys(RevisionCache):
     def known(self, key: str) -> KeyRow | KeyRefusal:
         """Return the row of a live key, or why the key is refused. Uses memory only.
 
-        The lookup key is a digest under a secret, so timing reveals nothing about similar keys.
+        The lookup uses a digest under a secret, so its timing reveals nothing about similar API keys.
         """
         if not key:
             return KeyRefusal.MISSING
@@ -215,7 +216,7 @@ class ApiKeys(RevisionCache):
         return self._live.get(prefix)
 
     def note_used(self, ages_ns: Mapping[str, int]) -> None:
-        """Store when keys were last used. `ages_ns`: how long ago, by the limiter's subject (`key:7`)."""
+        """Store when keys were last used. `ages_ns`: time (ns) since the last use, by limiter subject (`key:7`)."""
         now_ns = self._clock.now_ns()
         used = {int(subject.removeprefix(SUBJECT)): now_ns - age_ns for subject, age_ns in ages_ns.items()}
         self._store.used_keys(used)
@@ -245,7 +246,7 @@ class ApiKeys(RevisionCache):
         return before is None or _standing(before) != _standing(row)
 
     def _let_go(self, row: KeyRow) -> bool:
-        """Remove a key from the live keys in memory; return whether it was one."""
+        """Remove a key from the live keys in memory; return whether it was among them."""
         live = self._live.get(row.prefix)
         if live is None or live.id != row.id:
             return False

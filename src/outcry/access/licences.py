@@ -1,8 +1,8 @@
-"""Rules of what a caller may see: the user's own recordings, and the operator's data granted to it.
+"""Rules of what a caller may see: the user's own recordings, and the operator's data that a grant covers.
 
 A user's recordings are never shown to another user. The operator's data (owner 0) is only visible through a grant, and
-a completed session only after its close plus the grant's embargo. `Licences` resolves this from memory, and reloads the
-grants when the store's revision has changed.
+a completed session only after its close plus the grant's embargo. `Licences` decides this from memory, and reloads the
+grants when the database's revision (a counter of changes) has changed.
 """
 
 from collections.abc import Iterable
@@ -27,15 +27,16 @@ LICENCE_CLASSES: tuple[LicenceClass, ...] = get_args(LicenceClass)
 
 
 def needs_licence(scope: Literal["completed", "live"], embargo_ns: int) -> bool:
-    """Return whether the operator must declare a licence for a grant: for live data and within a day of the close.
+    """Return whether the operator must declare a data licence to make a grant.
 
-    Exchanges license older data far more freely.
+    That is so for live data, and for completed sessions released less than a day after their close. Exchanges license
+    older data far more freely.
     """
     return scope == "live" or embargo_ns < EXCHANGE_EMBARGO_NS
 
 
 def licence_allows(licence: str, grantee: str) -> bool:
-    """Return whether a licence of this class permits showing data to a grantee."""
+    """Return whether a licence of this class permits showing data to a grantee, such as `everyone` or `user:3`."""
     if licence == "internal":
         return grantee.startswith(("user:", "key:"))
     return licence in {"redistributable", "public"}
@@ -43,9 +44,9 @@ def licence_allows(licence: str, grantee: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A grant of the operator's data to `everyone`, a `tier:pro`, a `user:3` or a `key:7`.
+    """Permission to see the operator's data, for the grantee `everyone`, `tier:pro`, `user:3` or `key:7`.
 
-    Covers `roots` (empty: all) between two trade dates, both inclusive; None leaves that side open.
+    It covers the products `roots` (empty: all) between two trade dates, both inclusive; None leaves that side open.
     """
 
     grantee: str
@@ -88,7 +89,7 @@ class Scope:
 
     @property
     def owners(self) -> tuple[int, ...]:
-        """Owners whose recordings are visible: the user first, then the operator if anything is granted."""
+        """Owners whose recordings are visible: the user first, then the operator if a grant applies."""
         return (self.user_id, OPERATOR) if self.grants else (self.user_id,)
 
     def visible_from(self, owner: int, root: str, trade_date: date, close_ns: int) -> int | None:
@@ -128,7 +129,7 @@ def resolve(user_id: int, key_id: int, tier: Tier, grants: Iterable[Grant]) -> S
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """The recipients of the alerts of a feed and product: everyone, or the listed users and tiers."""
+    """Who receives the alerts of one product of one feed: everyone, or the listed users and tiers."""
 
     everyone: bool
     tiers: frozenset[str]
@@ -140,9 +141,10 @@ class Audience:
 
 
 def audience(owner: int, root: str, grants: Iterable[Grant]) -> Audience:
-    """Return who receives a product's alerts: the owner of the feed, or the users whom the operator granted it to.
+    """Return who receives the alerts of a feed's product: the feed's owner, or the users of a grant by the operator.
 
-    Like `Scope.sees_live`, computed for all users at once: a subscription receives what its owner may see.
+    This is the rule of `Scope.sees_live` for all users at once, because a webhook or email may receive only alerts that
+    its owner may see.
     """
     if owner != OPERATOR:
         return Audience(everyone=False, tiers=frozenset(), users=frozenset({owner}))
@@ -159,7 +161,7 @@ def audience(owner: int, root: str, grants: Iterable[Grant]) -> Audience:
 
 
 class Licences(RevisionCache):
-    """All active grants in memory, and the resulting scope of each key, that is, what it may see."""
+    """All active grants in memory, and the scope that follows for each key, that is, what the key may see."""
 
     def __init__(self, store: SqlAccounts) -> None:
         super().__init__(store.revision)
@@ -171,9 +173,9 @@ class Licences(RevisionCache):
         return resolve(row.user_id, row.id, row.tier, self._grants)
 
     def of_user(self, user_id: int) -> Scope:
-        """Return what a user may see whatever key and tier they use.
+        """Return what a user may see with any key of any tier.
 
-        The user's feeds use it, because they belong to the user and not to a key.
+        It applies to the user's feeds, which belong to the user and not to a key.
         """
         return resolve(
             user_id, 0, "free", tuple(g for g in self._grants if not g.grantee.startswith("tier:"))

@@ -13,7 +13,7 @@ Role = Literal["read", "ingest", "ingest-operator"]
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """A stored API key: a keyed digest and the first characters, never the key.
+    """A stored API key: its keyed digest and its first characters, never the whole key.
 
     `expires_ns` None: never expires. `last_used_ns`: accurate to a minute. `replaced_by`: id of the key that replaced
     it. `disabled_ns`: when its user was disabled.
@@ -42,11 +42,11 @@ class KeyRow:
 
 @dataclass(frozen=True, slots=True)
 class GrantRow:
-    """A stored grant of the operator's data to `everyone`, a `tier:pro`, a `user:3` or a `key:7`.
+    """A stored permission to see the operator's data, for the grantee `everyone`, `tier:pro`, `user:3` or `key:7`.
 
-    Covers `roots` (empty: all): `completed` sessions between two trade dates, `embargo_ns` after their close; or the
-    `live` feed, where dates and embargo do not apply. `licence`: the declared class of licence, empty where none is
-    needed.
+    It covers the products `roots` (empty: all). Scope `completed`: sessions between two trade dates, from `embargo_ns`
+    after their close. Scope `live`: the live feed; dates and embargo do not apply. `licence`: the declared class of
+    licence, empty if none is needed.
     """
 
     id: int

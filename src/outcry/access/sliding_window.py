@@ -1,14 +1,15 @@
 """Data structures of the sliding window: the timestamps of one subject, and the table of all subjects.
 
-Subjects (API keys and client addresses) are grouped in generations of one window each. A generation that was idle for a
-whole window is dropped, so memory is proportional to the traffic of the last two minutes.
+A window is 60 seconds. Subjects (API keys and client addresses) are grouped by their last use into generations of one
+window each. Subjects that were idle for a whole window are dropped, so memory is proportional to the traffic of the
+last two minutes.
 """
 
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
 from outcry.access.limiter import WINDOW_NS, Verdict
 
@@ -27,23 +28,23 @@ else:
 
 
 class SlidingWindowLog(_Stamps):
-    """Timestamps (ns, ascending) of one subject's allowed requests. Those before `head` have left the window.
+    """Timestamps (ns, ascending) of one subject's allowed requests. Those before index `head` have left the window.
 
-    A flat array of 8-byte integers needs a fifth of the memory accesses of a queue, which dominate with thousands of
-    subjects.
+    A flat array of 8-byte integers needs a fifth of the memory accesses of a queue. With thousands of subjects, memory
+    accesses take most of the time.
     """
 
     __slots__ = ("head",)
     head: int
 
-    def __new__(cls) -> "SlidingWindowLog":
+    def __new__(cls) -> Self:
         """Create an empty log."""
-        made = cast("SlidingWindowLog", super().__new__(cls, "q"))
+        made = cast("Self", super().__new__(cls, "q"))
         made.head = 0
         return made
 
     def expire(self, now_ns: int) -> None:
-        """Skip entries that have left the window ending now; delete them once they are the majority."""
+        """Skip entries that have left the window ending now; delete the skipped entries once they are the majority."""
         head = bisect_right(self, now_ns - WINDOW_NS, self.head)
         if head == len(self) or (head > _LEAST_DROPPED and 2 * head > len(self)):
             del self[:head]
@@ -68,7 +69,7 @@ class SlidingWindowLog(_Stamps):
 
 
 def decode_entries(encoded: bytes, later_ns: int) -> Sequence[int]:
-    """Decode the timestamps of another process. `later_ns` is added to translate them to this machine's clock."""
+    """Decode the timestamps of another process. `later_ns`: what to add to convert them to this machine's clock."""
     stamps = _Stamps("q")
     stamps.frombytes(encoded)
     return [at_ns + later_ns for at_ns in stamps]
@@ -77,8 +78,8 @@ def decode_entries(encoded: bytes, later_ns: int) -> Sequence[int]:
 class Subjects(Generic[S]):
     """Table of the limiter's subjects, that is, of keys and client addresses.
 
-    `most`: from this number on, new client addresses share one entry, so that a flood of addresses cannot fill the
-    memory. Keys always have their own.
+    `most`: from this number of subjects on, all new client addresses share one entry, so that a flood of addresses
+    cannot fill the memory. Each key always has its own entry.
     """
 
     __slots__ = ("_make", "_most", "_turned_ns", "old", "young")
@@ -96,12 +97,12 @@ class Subjects(Generic[S]):
         return chain(self.young.items(), self.old.items())
 
     def find(self, subject: str) -> S | None:
-        """Return a subject's entry, if there is one."""
+        """Return the entry of a subject (API key or client address); None if there is none."""
         found = self.young.get(subject)
         return self.old.get(subject) if found is None else found
 
     def of(self, subject: str) -> S:
-        """Return a subject's entry and move it to the current generation; create it if needed."""
+        """Return a subject's entry, created if needed, and mark it as used in the current window (generation)."""
         found = self.young.get(subject)
         if found is not None:
             return found
@@ -114,7 +115,7 @@ class Subjects(Generic[S]):
         return found
 
     def turn(self, now_ns: int) -> bool:
-        """Start a new generation of entries once the current one is a window old; return whether it did.
+        """Start a new generation of entries once the current one is a window old; return whether one was started.
 
         Entries of the generation before the previous one are dropped: they were not used for a whole window, so their
         logs are empty.
@@ -159,5 +160,5 @@ def refused(passes: SlidingWindowLog, limit: int, now_ns: int) -> Verdict:
 
 
 def until_ms(at_ns: int, now_ns: int) -> int:
-    """Return the whole milliseconds until a time, rounded up so that waiting for them always reaches it."""
+    """Return the milliseconds until a time, rounded up so that a caller that waits never wakes too early."""
     return -((now_ns - at_ns) // _NS_PER_MS)

@@ -1,6 +1,6 @@
 """Limits of each tier: requests in any 60 seconds, and concurrent streams.
 
-A tier never changes what data a key may see; `licences` decides that.
+A tier never changes which data a key may see; the module `licences` decides that.
 """
 
 from collections.abc import Mapping

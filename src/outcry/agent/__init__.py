@@ -1,1 +1,1 @@
-"""Feeds that run on the user's machine and push their trades to a service."""
+"""The agent: a program that runs feeds on the user's machine and pushes their trades to an Outcry service."""

@@ -1,7 +1,7 @@
 """The agent runs feeds on the user's machine and pushes their events to a service.
 
-Events wait in the spool, a queue on disk. After a clean stop the spool stays there. The next start sends the remaining
-events, even of feeds that are no longer run.
+Events wait in the spool, a queue on disk, until the service accepts them. The spool outlives the program. The next
+start sends the remaining events, even of feeds that are no longer configured.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Source:
 class Agent(FeedRunner):
     """Runs feeds and pushes their events, until cancelled. All feeds belong to one owner.
 
-    The service identifies that owner by the API key.
+    The service identifies the owner by the agent's API key.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Agent(FeedRunner):
             await self.close()
 
     async def _send_left_over(self) -> None:
-        """Send the events that an earlier run left for feeds and contracts that are not read any more."""
+        """Send the events that an earlier start of the agent left in the spool, of feeds that do not run now."""
         await asyncio.sleep(0)
         feeds = {source.name: source.feed for source in self.sources}
         for key, caps in await asyncio.to_thread(self.spool.left_over, self._market.universe):
@@ -76,9 +76,9 @@ class Agent(FeedRunner):
                 self._clearing.start(f"clear {key.text}", self._send_and_delete(key, caps))
 
     async def _send_and_delete(self, key: StreamKey, caps: FeedCaps) -> None:
-        """Send all events of a queue, then delete it.
+        """Send all events of a queue, then delete the queue.
 
-        It is deleted unsent if the service will never accept its events.
+        If the service will never accept the events, delete the queue without sending them.
         """
         queue = await self.open_queue(key, caps)
         if queue is None:

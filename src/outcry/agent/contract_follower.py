@@ -1,8 +1,8 @@
 """Receives one contract of a feed into the spool, the queue on disk from which events are pushed to a service.
 
-After an interruption a feed resumes shortly before the newest known row, and repeated rows are removed. Missing history
-is reported as a gap. The service is told why no data arrives, and when the feed is live again. Events that no service
-would accept are counted and not sent.
+After an interruption a feed resumes shortly before the newest known row, and the follower removes repeated rows. It
+reports missing history as a gap. It also reports to the service why no data arrives, and when the feed is live again.
+It counts events that no service would accept, and does not send them.
 """
 
 import asyncio
@@ -45,9 +45,10 @@ _MOST_AHEAD_NS = NANOS_PER_HOUR // 2  # a service accepts an hour, by its own cl
 class ContractStatus:
     """Status of the feed of one contract, for display.
 
-    phase: the stage of reception, such as `catching_up`; set by `ContractFollower`. code, text: why the feed is in this
-    phase. rows: number of rows added to the spool. set_aside: number of events and rows that no service would accept.
-    subscribed: whether the feed reports the contract as subscribed. quality: quality of its history.
+    phase: the current state of reception, such as `catching_up`; set by `ContractFollower`. code, text: why the feed is
+    in this phase. rows: number of rows (trades or bars) added to the spool. set_aside: number of events and rows that
+    were not sent, because no service would accept them. subscribed: whether the feed reports the contract as
+    subscribed. quality: quality of its history.
     """
 
     phase: str = "connecting"
@@ -62,9 +63,9 @@ class ContractStatus:
 class ContractFollower:
     """Receives the events of one contract from its feed, and adds them to the contract's queue in the spool.
 
-    window_ns: when the contract trades, half-open, ns UTC. progress: how far the service has data of the contract, if
-    it is known; matters if that is further than the spool. changed: called when `status` changes. added: called when
-    there are new events to send.
+    window_ns: when the contract trades, half-open, ns UTC. progress: how far the service already has the contract's
+    data, None if unknown; used if that is further than the spool. changed: called when `status` changes. added: called
+    when there are new events to send.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class ContractFollower:
         return False
 
     def report_status(self, phase: str, code: str, text: str = "") -> None:
-        """Show and push the reason why the feed sends no data."""
+        """Store the reason why the feed sends no data in `status`, and push it to the service."""
         text = "".join(sign for sign in text if sign.isprintable())[:_MOST_TEXT]
         self._set_status(phase, code, text)
         if self._last_status is None or self._last_status.subscribed or self._last_status.code != code:
@@ -146,7 +147,7 @@ class ContractFollower:
                 self._add(event)
 
     def _add_rows(self, event: Trades | Bars, since_ns: int) -> None:
-        """Add rows that are not repeated to the queue, split into events that fit in a push."""
+        """Add rows to the queue, without those that the feed repeats, split into events that fit in a push."""
         rows = event.rows
         if isinstance(event, Trades):
             rows = rows if self._caught_up else rows[rows["ts_event"] >= since_ns]
@@ -163,7 +164,7 @@ class ContractFollower:
                 self.status.rows += len(part)
 
     def _add_valid_rows(self, event: Trades | Bars) -> None:
-        """Add the valid rows of an event to the queue one by one, and count the others."""
+        """Add the valid rows of an event to the queue one by one, and count the invalid ones."""
         for at in range(len(event.rows)):
             row = event.rows[at : at + 1]
             one = Trades(row) if isinstance(event, Trades) else Bars(row, event.quality, event.backfill)
@@ -211,5 +212,5 @@ class ContractFollower:
         self._added()
 
     def _begin_ns(self) -> int:
-        """Return where history begins (ns UTC) for a contract without any known data."""
+        """Return the time (ns UTC) from which to request the history of a contract without any known data."""
         return history_begin_ns(self._calendar, self.queue.contract.root, self._clock.now_ns(), None)

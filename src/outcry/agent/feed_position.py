@@ -1,4 +1,4 @@
-"""How far a feed's events reach: what the feed needs to resume without a gap or repeats."""
+"""How far the received events of a contract reach, so that its feed can resume without a gap or repeats."""
 
 from collections import deque
 
@@ -12,8 +12,8 @@ from outcry.trades.records import Rows
 class FeedPosition:
     """How far the events of one contract reach: their newest times (ns UTC) and last trades.
 
-    time_ns: newest time of any event. latest_ns: newest time of a row. last_bar_ns: newest bar. barred_ns: end of the
-    newest bar. recent: trades of the last two seconds.
+    time_ns: newest time of any event. latest_ns: time of the newest trade or end of the newest bar, whichever is later.
+    last_bar_ns: start of the newest bar. barred_ns: end of the newest bar. recent: trades of the last two seconds.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class FeedPosition:
         return np.concatenate(rows) if rows else np.zeros(0, LIVE_TRADE)
 
     def advance(self, number: int, event: Event) -> None:
-        """Include the next event. `number`: its number in the queue."""
+        """Update the position by the next event. `number`: the event's number in the queue."""
         at_ns = time_of(event)
         self.time_ns = max(self.time_ns, at_ns)
         if isinstance(event, Trades):
@@ -44,7 +44,7 @@ class FeedPosition:
             self._recent.popleft()
 
     def needed(self) -> list[int]:
-        """Return the numbers of the events from which a new run recognises rows that the feed repeats."""
+        """Return the numbers of the events that a restarted program needs to recognise rows that the feed repeats."""
         numbers = [self._recent[0][0]] if self._recent else []
         if self.barred_ns and self.barred_ns >= self.latest_ns - OVERLAP_NS:
             numbers.append(self._last_bar_number)

@@ -1,7 +1,7 @@
 """Runs feeds, writes their events to a spool (a queue on disk), and sends the spool to a service.
 
-A feed that fails is reopened with growing pauses, as in the engine. It ends only if the user must act, and that does
-not affect other feeds.
+The runner reopens a failed feed with growing pauses. It ends a feed only if the user must act, and then other feeds
+continue.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ async def _unknown_progress(_key: StreamKey, _caps: FeedCaps) -> StreamProgress 
 
 
 class FeedRunner:
-    """Runs feeds of any number of owners and sends their events, on one event loop.
+    """Runs feeds of one or more owners and sends their events to a service, on one event loop.
 
     report: writes a log event, called as `(event, **details)`. speedup: divides all pauses, for tests. progress_of:
     returns how far the service has data of a stream, None if that is unknown.
@@ -76,11 +76,11 @@ class FeedRunner:
         await self._supervisor.follow(owner, name, feed)
 
     def contracts_of(self, owner: int, feed: str) -> frozenset[Contract]:
-        """Return the contracts of a feed, as it last listed them."""
+        """Return the contracts of a feed, as the feed last listed them."""
         return self._supervisor.contracts_of(owner, feed)
 
     async def _follow_contract(self, key: StreamKey, feed: Feed) -> None:
-        """Receive one contract until its feed ends or refuses it."""
+        """Receive the events of one contract until its feed ends or refuses the contract."""
         backoff = Backoff(self._speedup)
         progress = await self._progress_of(key, feed.caps)
         while (queue := await self.open_queue(key, _spooled_caps(feed.caps))) is None:
@@ -92,7 +92,7 @@ class FeedRunner:
         await follow_until_ended(_FollowedQueue(self, key, follower), self._speedup)
 
     def report_status(self, follower: ContractFollower, phase: str, code: str, text: str = "") -> None:
-        """Record, and tell the service, that a contract receives no data and why."""
+        """Record why a contract receives no data, and report it to the service."""
         try:
             follower.report_status(phase, code, text)
         except OSError as problem:  # the spool is full, so the status is only shown here
@@ -114,7 +114,7 @@ class FeedRunner:
         return queue
 
     async def flush(self, keys: Collection[StreamKey], patience_s: float) -> None:
-        """Wait until these queues are sent, for at most `patience_s` seconds and while the service accepts events."""
+        """Wait until these queues are sent, at most `patience_s` seconds and only while the service responds."""
         deadline_s = asyncio.get_running_loop().time() + patience_s
         queues = {key: self.spool.queues[key] for key in keys if key in self.spool.queues}
         while any(queue.waiting and self.sender.is_answering(key) for key, queue in queues.items()):
@@ -141,7 +141,7 @@ class FeedRunner:
         await asyncio.to_thread(self._sync)
 
     async def sync_regularly(self) -> None:
-        """Sync the spool to the disk every second and enforce its size limit. Never ends."""
+        """Flush the spool to the disk every second and enforce its size limit. Never ends."""
 
         def failed(problem: Exception) -> None:
             self.report(LogEvent.SPOOL_FAILED, problem=repr(problem))
@@ -214,7 +214,7 @@ class _FollowedQueue:
 
 
 def _spooled_caps(caps: FeedCaps) -> FeedCaps:
-    """Return a feed's capabilities, changed because the spool can send every event again."""
+    """Return a feed's capabilities as the service should know them: the spool can send every event again."""
     backfill = Backfill.TICKS if caps.backfill is Backfill.NONE else caps.backfill
     return FeedCaps(
         caps.resolution_ns, caps.has_id, caps.has_side, backfill, _REACH_NS, Resume.BY_TIME,

@@ -1,4 +1,4 @@
-"""Push over HTTP to a remote service, with an API key.
+"""Push feed events over HTTP to a remote service, with an API key.
 
 Each push waits for its answer on its own thread, so a slow service does not block the event loop.
 """
@@ -20,7 +20,7 @@ MAX_SENDERS = 3
 class ServiceEndpoint:
     """The service to push to.
 
-    url: its base URL. key: an API key for pushing. trust: trusted CAs for TLS, the system's if None.
+    url: base URL of the service. key: an API key for pushing. trust: trusted CAs for TLS, the system's if None.
     """
 
     url: str
@@ -41,7 +41,7 @@ class HttpTransport:
         self._pool = ThreadPoolExecutor(MAX_SENDERS, "outcry-push")
 
     async def attempt(self, key: StreamKey, queue: PushQueue) -> RetryLater | None:
-        """Send the next push of a queue once, as soon as a connection is free."""
+        """Send the next push of a queue once, as soon as a connection is free. Return None if there was progress."""
         sender = await self._free.get()
         loop = asyncio.get_running_loop()
 

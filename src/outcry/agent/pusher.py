@@ -1,8 +1,8 @@
 """Pushes a feed's events to a running service over one persistent connection.
 
-An event is sent until the service confirms it, so it arrives at least once. After an error the pauses grow. If there is
-no progress for the time limit (`patience_s`), the pusher raises the last error. A service that has restarted and lost
-the run receives the last seconds again, marked as a repetition.
+The pusher repeats an event until the service confirms it, so each event arrives at least once. After an error the
+pauses grow. If there is no progress for the time limit (`patience_s`), the pusher raises the last error. A restarted
+service may not know the earlier pushes. The pusher then sends the events of the last seconds again, marked as repeated.
 """
 
 import secrets
@@ -43,8 +43,9 @@ FIRST_PATIENCE_S, PATIENCE_S = 3.0, 120.0
 class _MemoryQueue:
     """Events of one contract in memory. Implements `PushQueue`.
 
-    sent: number after the last event that the service may have received. retained: events before `next`,
-    back to the trades of the last seconds. pending: events from `next` on.
+    sent: number after the last event that the service may have received. next: number of the first event not accepted.
+    retained: accepted events of the last seconds, to be sent again if the service has lost them. pending: events from
+    `next` on.
     """
 
     def __init__(self, session: str, contract: Contract, caps: FeedCaps) -> None:
@@ -68,7 +69,7 @@ class _MemoryQueue:
             self.again = replace(self.again, until=self.sent)
 
     def accepted(self, push: Push, until: int) -> bool:
-        """Note which events of a push the service accepted; return whether that is progress.
+        """Note that the service accepted all events below `until`; return whether any of them is new.
 
         Accepted events of the last seconds are retained.
         """
@@ -86,7 +87,10 @@ class _MemoryQueue:
         return progress
 
     def rewind(self, push: Push) -> bool:
-        """Go back to the oldest retained event, to send all from there again; return False if that was just done."""
+        """Go back to the oldest retained event and send from there again.
+
+        Return False if this has been done already, and the service has accepted nothing since.
+        """
         if self.again is not None or not self.next:
             return False
         self.again = Again(self.sent, self.caught_up)
@@ -96,7 +100,7 @@ class _MemoryQueue:
         return True
 
     def end(self) -> bool:
-        """Drop the events that were never sent and append `Ended`; return False if the queue has nothing to end."""
+        """Drop the events that were never sent and append `Ended`; return False if no sent event needs an end."""
         while self.pending and self.next + len(self.pending) > self.sent:
             self.pending.pop()
         at_ns = max((time_of(event) for event in self.pending), default=0)
@@ -116,7 +120,7 @@ class _MemoryQueue:
 
 
 class Pusher:
-    """Pushes one run of one feed to a service.
+    """Pushes the events of one feed to a service, from the start of the feed to its end.
 
     url: base URL of the service. key: an API key for pushing. Methods raise `ApiError` if the service refuses a push.
     They raise `Unreachable` if it gives no valid answer for `patience_s`. Call all methods except `stop` from one
@@ -142,7 +146,7 @@ class Pusher:
             self._send(queue)
 
     def beat(self, contract: Contract) -> None:
-        """Send a heartbeat: the service treats a link without data for `SILENCE_S` as lost."""
+        """Send a heartbeat. Without data or heartbeats for `SILENCE_S`, the service treats the feed as lost."""
         queue = self._queue(contract)
         queue.pending.extend([Heartbeat(queue.at_ns)] if queue.at_ns else [])
         self._send(queue)
@@ -152,7 +156,7 @@ class Pusher:
         self._stopped.set()
 
     def bye(self) -> None:
-        """Tell the service that all contracts of this run end here.
+        """Tell the service that this feed sends no more events of any contract.
 
         The message is sent once, and errors are ignored.
         """
@@ -169,7 +173,7 @@ class Pusher:
         return self._queues.setdefault(contract, _MemoryQueue(self.session, contract, self._caps))
 
     def _send(self, queue: _MemoryQueue) -> None:
-        """Send the pending events, with at least one push."""
+        """Send the pending events. If there are none, send one empty push."""
         moved_s, backoff = time.monotonic(), Backoff(first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
         while True:
             wait_s = self._sender.attempt(self._feed, queue)
@@ -188,9 +192,8 @@ class Pusher:
     def _patience(self) -> float:
         problem = self._sender.problem
         if isinstance(problem, ApiError) and problem.body.get("reason") == "occupied":
-            return min(
-                self._patience_s, SILENCE_S + LONGEST_PAUSE_S
-            )  # the service ends a killed run after this time
+            # The service ends a killed run after this time.
+            return min(self._patience_s, SILENCE_S + LONGEST_PAUSE_S)
         return self._patience_s if self._sender.worked else min(FIRST_PATIENCE_S, self._patience_s)
 
 

@@ -1,7 +1,7 @@
 """One HTTP connection for pushes to a service, and the handling of its answers.
 
-An event counts as accepted only after the service has confirmed it. Answers are read up to a size limit,
-validated, and affect only the next push.
+An event counts as accepted only after the service has confirmed it. The sender reads an answer up to a size limit and
+validates it.
 """
 
 import http.client
@@ -27,10 +27,10 @@ _MOST_ANSWER = 64 * 1024
 
 
 class PushQueue(Protocol):
-    """Interface of a queue: events of one contract in one run of a feed, and how many the service has accepted."""
+    """Interface of a queue: events of one contract since its feed started, and how many the service has accepted."""
 
     def push(self) -> Push:
-        """Return the next events to push: about as many as fit, and at least one if there are any."""
+        """Return the next events to push: about as many as fit in a request, and at least one if there are any."""
         ...
 
     def attempted(self, push: Push) -> None:
@@ -38,16 +38,16 @@ class PushQueue(Protocol):
         ...
 
     def accepted(self, push: Push, until: int) -> bool:
-        """Note the number of the first event that the service did not accept; return whether that is progress.
+        """Note that the service accepted all events with numbers below `until`; return whether that is progress.
 
         Raises `Unreachable` if the number is impossible.
         """
         ...
 
     def rewind(self, push: Push) -> bool:
-        """Go back to the oldest retained event, to send the run again from there.
+        """Go back to the oldest retained event, to send all events from there again.
 
-        Return False if that was just done.
+        Return False if this has been done already, and the service has accepted nothing since.
         """
         ...
 
@@ -63,7 +63,7 @@ class RetryLater:
 def record_result(
     queue: PushQueue, push: Push, answer: int | ApiError | Unreachable, whose: str
 ) -> RetryLater | None:
-    """Update a queue by the result of a push; return None if there was progress.
+    """Update a queue after a push, by the answer of the service; return None if there was progress.
 
     answer: number of the first event not accepted, or the error. whose: name of the service, for error messages. Raises
     `ApiError` for a refusal that a retry does not resolve.
@@ -85,9 +85,8 @@ def record_result(
             queue.attempted(push)
             if queue.accepted(push, answer) or not push.events:
                 return None
-            return RetryLater(
-                Unreachable(f"{whose} takes nothing"), 0.001
-            )  # the service has already waited before it answered
+            # A short pause: the service has already waited before it answered.
+            return RetryLater(Unreachable(f"{whose} takes nothing"), 0.001)
 
 
 class _Answer(msgspec.Struct):
@@ -98,8 +97,8 @@ class Sender:
     """Sends pushes to a service, one after the other.
 
     url: base URL of the service. key: an API key for pushing. trust: trusted CAs for TLS, the system's by default.
-    Raises `ValueError` for an invalid URL. problem: why the last attempt made no progress. worked: whether any push was
-    ever accepted.
+    Raises `ValueError` for an invalid URL. Attributes: `problem`, why the last attempt made no progress; `worked`,
+    whether the service ever accepted a push.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The spool: events on disk that a service has not accepted yet, in one queue for each contract of each feed.
 
-At its size limit the spool discards the oldest segment of the largest queue and reports it as a gap.
+At its size limit the spool discards the oldest file of the largest queue and reports the lost events as a gap.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _STATE = "run.json"
 
 
 class Spool:
-    """Queues of unsent events in a folder, which is locked within `exclusively`.
+    """Queues of unsent events in a folder. The block `exclusively` locks the folder for this process.
 
     `limit_bytes` applies to all queues together.
     """
@@ -36,7 +36,7 @@ class Spool:
         return found
 
     def left_over(self, universe: Universe) -> Sequence[tuple[StreamKey, FeedCaps]]:
-        """Return the queues on disk that still contain events to send but were not opened in this run."""
+        """Return the queues on disk that still contain events to send but were not opened since the program started."""
         found: list[tuple[StreamKey, FeedCaps]] = []
         for text in self._log.keys():  # noqa: SIM118 - no mapping
             owner, feed, name = text.split("/")
@@ -66,7 +66,7 @@ class Spool:
         return sum(queue.size for queue in list(self.queues.values()))
 
     def make_room(self) -> int:
-        """Discard the oldest segments above the size limit; return their number. Raises `OSError`."""
+        """Delete the oldest files until the spool is within its size limit; return how many. Raises `OSError`."""
         gone = 0
         while self.size > self._limit_bytes:
             largest = max(list(self.queues.values()), key=lambda queue: queue.size)
@@ -76,7 +76,7 @@ class Spool:
         return gone
 
     def sync(self) -> None:
-        """Write events that the disk refused earlier, and sync all files. Raises `OSError`."""
+        """Write events that the disk refused earlier, and flush all files to the disk. Raises `OSError`."""
         for queue in list(self.queues.values()):
             queue.save()
         self._log.sync()

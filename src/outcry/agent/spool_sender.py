@@ -1,7 +1,7 @@
 """Sends the queues of a spool to a service until all events are accepted.
 
-An unavailable service is retried with growing pauses. A slow queue does not delay the others. The service's answers are
-shown, and affect only the next push.
+The sender retries an unavailable service with growing pauses. A slow queue does not delay the others. The user sees the
+service's last answer (`ServiceStatus`).
 """
 
 import asyncio
@@ -50,10 +50,9 @@ class PushTransport(Protocol):
 
 @dataclass(slots=True)
 class ServiceStatus:
-    """Result of the last contact with the service.
+    """Result of the last contact with the service, for display.
 
-    code: `ok`, `service_unreachable`, `fault` (an error on our side) or the service's refusal code. text: for
-    display.
+    code: `ok`, `service_unreachable`, `fault` (an error on our side) or the service's refusal code. text: details.
     """
 
     code: str = "connecting"

@@ -1,4 +1,4 @@
-"""The state of a queue that is stored beside its events, and the events that replace discarded ones."""
+"""The state that a spooled queue stores beside its events, and the events that replace discarded ones."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -6,14 +6,16 @@ from pathlib import Path
 
 import msgspec
 
+from outcry.base.portable_files import replace
 from outcry.trades.feed import Amend, Bars, CaughtUp, Event, FeedCaps, Gap, Status, Trades
 
 
 class SpoolState(msgspec.Struct):
     """The state of a queue, stored beside its events.
 
-    session: the newest run, empty without one. first: number of the first event not discarded. instead: encoded events
-    to send in place of the discarded ones before `first`. caps: the capabilities of the feed.
+    session: id of the newest push session that filled the queue, empty if there is none; each start of the agent
+    begins a new one. first: number of the first event not discarded. instead: encoded events to send in place of those
+    discarded before `first`. caps: the capabilities of the feed.
     """
 
     session: str = ""
@@ -33,7 +35,7 @@ class SpoolState(msgspec.Struct):
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name(path.name + ".new")
         new.write_bytes(msgspec.json.encode(self))
-        new.replace(path)
+        replace(new, path)
 
 
 def replacement_events(lost: Iterable[Event]) -> tuple[Event, ...]:

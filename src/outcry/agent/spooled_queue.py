@@ -1,8 +1,8 @@
 """One contract's events between a feed and a service: stored on disk and sent from there.
 
-An event is in the spool before it is sent, or in memory while the disk is full. Every start of the program is a
-new run that continues the previous one, so the service decides which events it already has. Discarded events
-are reported as a gap.
+The queue stores an event on disk before it sends the event; while the disk is full, in memory. Every start of the
+program is a new run that continues the previous one, and the service decides which events it already has. Discarded
+events are reported as a gap.
 """
 
 import secrets
@@ -31,8 +31,8 @@ READY_BYTES, MAX_UNSAVED_BYTES = 4 << 20, 32 << 20
 class SpooledQueue:
     """Queue on disk of one contract's events; implements `PushQueue`. One thread adds events and another sends them.
 
-    key: name of its log in the spool. next: number of the first event that the service has not accepted. end: number
-    after the newest event. position: where the feed resumes.
+    key: name of the queue's files in the spool. next: number of the first event that the service has not accepted. end:
+    number after the newest event. position: where the feed resumes after an interruption.
     """
 
     def __init__(self, log: TradeLog, key: str, contract: Contract, caps: FeedCaps, state_path: Path) -> None:
@@ -51,7 +51,7 @@ class SpooledQueue:
         self._load()
 
     def _load(self) -> None:
-        """Load the state and events on disk, and start a run that continues the previous one."""
+        """Load the state and events on disk, and start a push session that continues the previous one."""
         known = SpoolState.read(self._state_path)
         self.end = self._saved = self._log.last(self._key)
         instead = tuple(read_event(event) for event in known.instead)
@@ -126,7 +126,7 @@ class SpooledQueue:
             self._unsaved_bytes += len(blob)
 
     def _index(self, number: int, event: Event, size: int) -> None:
-        """Update segments and position after an event was stored."""
+        """Update the list of files (segments) and the feed's position after an event was stored."""
         if not self._segments or (number < self.end and self._segments[-1][1] >= SEGMENT_BYTES):
             self._segments.append([number, 0])
         self._segments[-1][1] += size
@@ -152,9 +152,10 @@ class SpooledQueue:
         """Do nothing. Each push is marked `again`, so the service expects events that it has received already."""
 
     def accepted(self, push: Push, until: int) -> bool:
-        """Remove the events that the service accepted; return whether that is progress.
+        """Remove the events below `until`, which the service has accepted; return whether that is progress.
 
-        Raises `Unreachable` if the number is impossible.
+        It is progress if at least one event was removed, or a new push session has started since the push. Raises
+        `Unreachable` if the number is impossible.
         """
         with self._lock:
             if push.session != self.session:  # a new run has started since
@@ -179,7 +180,10 @@ class SpooledQueue:
             return progress
 
     def rewind(self, push: Push) -> bool:
-        """Go back to the oldest retained event, to send all from there again; return False if that was just done."""
+        """Go back to the oldest retained event and send from there again.
+
+        Return False if this has been done already, and the service has accepted nothing since.
+        """
         with self._lock:
             if push.session != self.session:
                 return True
@@ -189,7 +193,7 @@ class SpooledQueue:
             return True
 
     def renew(self) -> None:
-        """Start a new run, because the service has ended this one."""
+        """Start a new push session, because the service has ended the current one."""
         with self._lock:
             before, self.session = self.session, secrets.token_hex(16)
             self._rewind(before)
@@ -197,7 +201,7 @@ class SpooledQueue:
                 self._save_state()
 
     def drop_oldest(self) -> bool:
-        """Delete the oldest segment to make room, whether sent or not; return False if it is the only one.
+        """Delete the oldest file (segment), sent or not, to make room; return False if the queue has only one.
 
         Raises `OSError`.
         """
@@ -247,7 +251,8 @@ class SpooledQueue:
     def _events_from(self, number: int, until: int | None = None) -> Iterator[Event]:
         """Yield the events from a number on, from disk and memory.
 
-        A `CaughtUp` of an earlier run becomes a heartbeat, because only that run knew that history was complete.
+        A `CaughtUp` event (history is complete) of an earlier run becomes a heartbeat, because it was true only for
+        that run.
         """
         until = self.end if until is None else until
         if number < self._saved:

@@ -1,1 +1,1 @@
-"""Builders of every answer, from live and completed sessions."""
+"""Build the answers of the API and the pages, from live and completed sessions."""

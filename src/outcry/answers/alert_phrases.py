@@ -1,7 +1,7 @@
 """Alerts in words, in the reader's language, for pages and email.
 
-English is the key of every text; `locale/<language>/alerts.po` has the translations. Nothing is computed here, and the
-texts give no advice.
+Each text is looked up by its English wording; `locale/<language>/alerts.po` has the translations. The texts give no
+advice.
 """
 
 from collections.abc import Callable, Mapping
@@ -86,7 +86,7 @@ _LEVEL_PARAMS = {"IBH": "ibHigh", "IBL": "ibLow", "VAH": "vah", "VAL": "val"}
 
 
 def event(alert: AlertEntry, words: Words) -> str:
-    """Return what an alert reports as a short label."""
+    """Return an alert's event as a short label."""
     table = REPAIRED if alert.params.get("event") == "repaired" else EVENTS
     return words(table.get(alert.type, alert.type))
 
@@ -129,6 +129,6 @@ def _number(alert: AlertEntry, name: str) -> float | None:
 
 
 def _made(alert: AlertEntry, level: float | None, price: PriceText, day: Callable[[str], str]) -> str:
-    """Return the date of an alert's level, with its price unless the sentence already names it."""
+    """Return the date of an alert's level, and the level's price unless the sentence already names the price."""
     made = day(alert.ref)
     return made if level is None or alert.type == "naked-poc" else f"{made} ({price(level)})"

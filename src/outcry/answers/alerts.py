@@ -1,7 +1,7 @@
-"""Answers about alerts: current ones from the registry, past ones from the database.
+"""Answers about alerts: current ones from live streams in memory, past ones from the database.
 
-An alert is visible to every caller who may see its stream now. An unknown symbol has no alerts and is no error. The
-list of current alerts is at most a second old.
+An alert is visible to every caller who may see its live stream now. A query for an unknown symbol finds no alerts and
+is no error. The list of current alerts is at most a second old.
 """
 
 import threading
@@ -34,7 +34,7 @@ _MAX_AGE_NS = NANOS_PER_SECOND
 
 
 def alert(row: AlertRow) -> Alert:
-    """Convert an alert's row to the short form of the API."""
+    """Convert an alert's database row to the short form of the API."""
     return Alert(
         symbol=row.symbol, type=row.type.value, severity=row.severity, price=number(row.price_e9), ref=row.ref,
         message=message(row),
@@ -50,7 +50,7 @@ def params(found: Mapping[str, object]) -> dict[str, ParamValue]:
 
 
 def entry(row: AlertRow, source: LiveSource) -> AlertEntry:
-    """Convert an alert's row to the API's form with all details."""
+    """Convert an alert's database row to the API's form with all details."""
     return AlertEntry(
         symbol=row.symbol, type=row.type.value, severity=row.severity, price=number(row.price_e9), ref=row.ref,
         message=message(row), key=row.key, seq=row.seq, at=iso_timestamp(row.at_ns), session=row.session.value,
@@ -71,9 +71,8 @@ class AlertAnswers:
 
     def current(self, scope: Scope, symbol: str | None, now_ns: int) -> QueryResult[AlertsAnswer]:
         """Answer `GET /api/alerts`: the alerts of the current trade date of each visible feed."""
-        generation = (
-            self._registry.generation
-        )  # read before the channels, because the cache is valid for this generation
+        # Read before the channels, because the cache is valid for this generation.
+        generation = self._registry.generation
         live_answer = self._of(self._channels(scope, symbol, now_ns), generation)
         made = live_answer.render(now_ns)
         if made is None:
@@ -86,7 +85,8 @@ class AlertAnswers:
     ) -> QueryResult[AlertsHistoryAnswer]:  # fmt: skip
         """Answer `GET /api/alerts/history`.
 
-        Trade dates `from_` to `to` are inclusive, `seq` is between `after` and `before`.
+        Returns alerts of trade dates `from_` to `to`, both inclusive, with a number (`seq`) between `after` and
+        `before`.
         """
         wanted = min(limit or DEFAULT_LISTED, MAX_LISTED)
         first, last = _day(from_, "from"), _day(to, "to")
@@ -141,9 +141,9 @@ class AlertAnswers:
         ]
 
     def _of(self, channels: Sequence[Channel], generation: int) -> LiveAnswer[AlertsAnswer]:
-        """Return the list of current alerts, shared by all callers who see the same feeds.
+        """Return the list of current alerts; it is cached for all callers who see the same feeds.
 
-        The list depends on the feeds only, so it cannot depend on which caller asked first.
+        The list contains nothing specific to a caller.
         """
         names = tuple(channel.key for channel in channels)
 
@@ -171,7 +171,7 @@ class AlertAnswers:
 
 
 def _live_owners(scope: Scope) -> list[int]:
-    """Return the owners whose streams a caller with this scope may see. `sees` still decides for each row."""
+    """Return the owners of the streams that a caller may see. It narrows a query; each row is still checked."""
     shared = any(grant.scope == "live" for grant in scope.grants)
     return [scope.user_id, OPERATOR] if shared else [scope.user_id]
 

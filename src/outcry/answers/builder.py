@@ -1,7 +1,7 @@
 """Build the answers about one session, open or completed.
 
-The session is given as a view with the same fields in both cases, so live and delayed answers differ only in the values
-of these fields. A delayed answer has null in every live-only field.
+Each function takes the session as a `SessionView`, which has the same fields in both cases. So live and delayed answers
+differ only in the values. A delayed answer has null in every live-only field.
 """
 
 from outcry.answers import describe

@@ -1,7 +1,8 @@
 """Market profile charts: the newest sessions with brackets, volumes and levels, and the open session.
 
-The chart answer contains everything a chart shows, so that clients compute nothing. A bracket prints every row from
-its low to its high once; therefore brackets are sent instead of letters per row.
+The chart answer contains everything a chart shows, so that clients compute nothing. A bracket (the period of one
+letter) prints its letter once in every row from its low to its high. The answer therefore lists brackets, not the
+letters of each row.
 """
 
 from collections.abc import Sequence
@@ -47,7 +48,7 @@ def notation_of(product: Product) -> Notation:
 
 
 class _Profile(TypedDict):
-    """The fields of a chart's session that depend on its ladder only."""
+    """The fields of a chart's session that depend only on its ladder (the volume at each price)."""
 
     brackets: list[ChartBracket]
     low: float
@@ -58,7 +59,7 @@ class _Profile(TypedDict):
 class Charts:
     """Builds the answers for market profile charts.
 
-    The ladder-dependent fields of a completed session are computed once.
+    The fields that depend on a completed session's ladder (the volume at each price) are computed once.
     """
 
     def __init__(self, calendar: Calendar) -> None:
@@ -71,7 +72,7 @@ class Charts:
     ) -> ChartAnswer:  # fmt: skip
         """Return the chart of the newest `count` completed sessions and the open one.
 
-        There must be at least one session. `alerts` are those of the open session's channel.
+        There must be at least one session. `alerts` are those of the open session.
         """
         views = [view for view in completed if opened is None or view.trade_date != opened.trade_date]
         views += [opened] if opened else []
@@ -126,7 +127,8 @@ class Charts:
     def _profile_of(self, view: SessionView) -> _Profile:
         """Return the chart fields that depend on the ladder only; those of a completed session are cached.
 
-        What depends on the caller's access to other sessions must not be cached here.
+        Fields that depend on the caller's access to other sessions must not be cached here, because all callers share
+        the cache.
         """
         cached = self._profiles.get(view.stored) if view.stored else None
         if cached is not None:
@@ -141,7 +143,7 @@ class Charts:
     def _overnight_of(self, view: SessionView) -> NightProfile | None:
         """Return the overnight session before a regular one.
 
-        Of some overnight sessions only the range is known, not the profile.
+        For some overnight sessions only high and low are known, not the profile.
         """
         stored, live = view.stored_overnight, view.live
         if stored is not None:

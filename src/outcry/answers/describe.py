@@ -61,7 +61,7 @@ def spent(
 ) -> tuple[list[TouchedPoc], list[DatedLevel], list[DatedLevel]]:
     """Return the levels that the open regular session has used up: touched POCs, and repaired poor highs and lows.
 
-    `fired`: the alerts of its channel, which have the times at which POCs were touched.
+    `fired`: the session's alerts, which have the times at which POCs were touched.
     """
     opening = view.opening
     if opening.kind is not SessionKind.RTH:
@@ -84,7 +84,7 @@ def damaged(rows: Iterable[tuple[str, str, str]]) -> list[DamagedData]:
 
 
 def completeness(found: Iterable[IncompleteSession]) -> Completeness:
-    """Return the rule by which sessions count as complete, and the incomplete sessions that the levels look back on."""
+    """Return the rule by which sessions count as complete, and the incomplete ones that the levels look back on."""
     missing = [
         MissingSession(
             date=str(one.trade_date), recorded=one.recorded,
@@ -109,7 +109,7 @@ def value_area(completed: Prior | SessionProfile, tick_e9: int) -> PriorLevels:
 
 
 def developing(profile: SessionProfile, tick_e9: int) -> Developing:
-    """Return the eight developing values of the open session."""
+    """Return the eight developing values of the open session, such as its POC so far."""
     return Developing(
         poc=number(profile.poc * tick_e9), vah=number(profile.vah * tick_e9), val=number(profile.val * tick_e9),
         vpoc=number(profile.vpoc * tick_e9),
@@ -124,8 +124,8 @@ def playbook(view: LiveView, tick_e9: int) -> Playbook:
         bias=view.bias.bias.value,
         levels=[
             PlaybookLevel(
-                price=number(line.price_ticks * tick_e9), label=line.label, kind=line.kind, side=line.side,
-                distance_ticks=line.distance_ticks,
+                price=number(line.price_ticks * tick_e9), label=line.label, kind=line.kind,
+                side=line.side(view.last_ticks), distance_ticks=line.distance_ticks(view.last_ticks),
             )
             for line in view.levels
         ],
@@ -159,7 +159,7 @@ def method(ladder: Ladder) -> Method:
 
 
 def high_low(found: tuple[int, int] | None, tick_e9: int) -> Overnight | None:
-    """Return the overnight range from its high and low in ticks."""
+    """Convert the overnight high and low from ticks to prices; None if they are unknown."""
     return found and Overnight(high=number(found[0] * tick_e9), low=number(found[1] * tick_e9))
 
 
@@ -199,6 +199,7 @@ def session(view: SessionView) -> SessionLevels:
     profile, final, regular = view.profile, view.live is None, view.kind is SessionKind.RTH
     day = day_type(profile, view.average_range) if regular else None
     opened = _open_type(view) if regular else None
+    volume_low, volume_high = view.volume_area()
 
     def price(ticks: int) -> float:
         return number(ticks * view.product.tick_e9)
@@ -210,7 +211,7 @@ def session(view: SessionView) -> SessionLevels:
         open_type=opened.value if opened else None,
         open_type_final=final or (regular and view.ib_complete),  # bracket B ends with the first hour
         poc=price(profile.poc), vah=price(profile.vah), val=price(profile.val), vpoc=price(profile.vpoc),
-        volume_vah=price(profile.volume_va[1]), volume_val=price(profile.volume_va[0]),
+        volume_vah=price(volume_high), volume_val=price(volume_low),
         high=price(profile.high), low=price(profile.low),
         open_price=price(profile.open), close_price=price(profile.close),
         ib_high=price(profile.ib_high), ib_low=price(profile.ib_low),
@@ -232,7 +233,7 @@ def _open_type(view: SessionView) -> OpenType | None:
 
 
 def hours(regular: Sequence[Session], zone: str) -> str:
-    """Return a product's regular hours in its own zone, `09:30–16:15`, from a full-length session nearby."""
+    """Return regular hours as text in a time zone, `09:30–16:15`, from the last full-length session of `regular`."""
     whole = next((s for s in reversed(regular) if not s.short), None)
     if whole is None:
         return ""

@@ -1,8 +1,8 @@
-"""Answers from a live stream, built and encoded once for all readers of a channel.
+"""Answers from a live stream, built and encoded once for all callers who read it.
 
-A channel is the live stream of one contract. Its answer is at most two milliseconds older than its data, so that a
-burst of trades does not cause a burst of work. A channel that is not live has no live answer. Only the choice of
-channel and the name of its source depend on the caller.
+A channel is the live stream of one contract. An answer may be up to two milliseconds older than the channel's data, so
+that a burst of trades does not cause a burst of work. A channel that is not live has no live answer. The caller affects
+only which channel is chosen, and whether its source is named `shared` or `personal`.
 """
 
 import threading
@@ -13,7 +13,6 @@ from typing import Generic, Protocol, TypeVar, cast
 
 import msgspec
 
-from outcry.answers.builder import levels_answer
 from outcry.answers.session_view import SessionView, open_session
 from outcry.live.registry import VisibleChannel
 from outcry.market.instruments import Universe
@@ -38,7 +37,7 @@ class Watch(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rendered(Generic[A_co]):
-    """An answer with its JSON, built from one version of its data. `made_ns` is of the monotonic clock."""
+    """An answer with its JSON, built from one version of its data at `made_ns` (monotonic clock)."""
 
     version: int
     answer: A_co
@@ -74,9 +73,8 @@ class LiveAnswer(Generic[A_co]):
         with self._lock:
             found = self.current()
             if found is None:
-                version = (
-                    self._watch.version
-                )  # read before rendering, so that a concurrent change causes another rendering
+                # Read before rendering, so that a concurrent change causes another rendering.
+                version = self._watch.version
                 answer = self._make(now_ns)
                 if answer is not None:
                     found = Rendered(version, answer, msgspec.json.encode(answer), monotonic_ns())
@@ -88,8 +86,8 @@ class LiveAnswer(Generic[A_co]):
 class QueryResult(Generic[A_co]):
     """The answer to a query, and how long it is valid.
 
-    The answer is valid until `fresh_until_ns` (ns UTC; None: always), as long as database and registry do not change.
-    `live_answer`: set if the answer follows a live stream; it provides the newest answer.
+    The answer is valid until `fresh_until_ns` (ns UTC; None: no limit), unless the database or the registry of live
+    streams changes before. `live_answer`: set if the answer is about a live stream; it then provides the newest answer.
     """
 
     answer: A_co
@@ -98,13 +96,13 @@ class QueryResult(Generic[A_co]):
 
 
 class LiveAnswers:
-    """Live answers of channels. They are cached with the channel, so all instances share them."""
+    """Builds live answers. Each is cached with its channel (a contract's live stream), so all instances share it."""
 
     def __init__(self, universe: Universe) -> None:
         self._universe = universe
 
     def of(self, build: Callable[[SessionView], A], seen: VisibleChannel) -> LiveAnswer[A]:
-        """Return the answer that a builder makes of a channel's open session, built again whenever it changes."""
+        """Return the answer about the open session of a live stream. `build` makes it again after each change."""
 
         def make(_now_ns: int) -> A | None:
             view = self.view(seen)
@@ -118,17 +116,5 @@ class LiveAnswers:
         return cast("LiveAnswer[A]", cached)
 
     def view(self, seen: VisibleChannel) -> SessionView | None:
-        """Return a channel's open session; None if the channel is not live."""
+        """Return the open session of a channel (a contract's live stream); None if it is not live."""
         return open_session(seen, self._universe.products[seen.channel.key.contract.root])
-
-    def live_bytes(self, seen: VisibleChannel) -> tuple[int, bytes, float, str] | None:
-        """Return version, JSON, last price and time of a channel's levels answer.
-
-        None if the channel (a contract's live stream) is not live.
-        """
-        if not seen.channel.availability.answers:
-            return None
-        made = self.of(levels_answer, seen).render(0)
-        if made is None or made.answer.last_price is None or made.answer.updated_at is None:
-            return None
-        return made.version, made.body, made.answer.last_price, made.answer.updated_at

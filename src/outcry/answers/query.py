@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TypeVar
 
-from outcry.access.licences import OPERATOR, VISITOR, Grant, Scope
+from outcry.access.licences import Scope
 from outcry.answers import describe
 from outcry.answers.alerts import AlertAnswers
 from outcry.answers.builder import context_answer, levels_answer, profile_answer
@@ -18,7 +18,7 @@ from outcry.answers.charting import DEFAULT_SESSIONS, Charts, notation_of
 from outcry.answers.live_answers import LiveAnswers, QueryResult
 from outcry.answers.scanning import ScanRow
 from outcry.answers.selection import ResolvedSymbol, Selector, utc_date
-from outcry.answers.session_view import SessionView, completed_session
+from outcry.answers.session_view import SessionView
 from outcry.base.errors import InvalidParameter, MissingSymbol, NoLicensedSource, NotFound, UnknownSymbol
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.registry import Registry, VisibleChannel
@@ -48,8 +48,6 @@ from outcry.wire.chart import ChartAnswer
 __all__ = ["Query", "QueryResult", "SymbolStatus"]
 
 MAX_HISTORY = 500
-#: Sees every completed session of the operator; only for warming the cache.
-_ALL_OF_THE_OPERATORS = Scope(VISITOR, (Grant("everyone", "completed", (), None, None, 0),))
 _IDLE = frozenset({"stale_link", "stale_market", "disconnected"})
 
 A = TypeVar("A", bound=Answer)
@@ -89,15 +87,15 @@ class Query:
         return self._store.revision()
 
     def watch_store(self, revision_seen: Callable[[], int | None], frozen: Callable[[], bool]) -> None:
-        """Use the readings of a poller instead of querying the database.
+        """Read the database's revision and state from a poller, so that requests do not query the database for it.
 
-        revision_seen: returns the store's revision, None if it was not just read. frozen: returns whether the store's
-        disk is stalled.
+        revision_seen: returns the revision (a counter of changes), None if the poller did not read it recently. frozen:
+        returns whether the database's disk is stalled.
         """
         self._completed.revision_seen, self._completed.frozen = revision_seen, frozen
 
     def watch(self, scope: Scope, symbol: str, now_ns: int) -> SymbolStatus:
-        """Resolve a symbol and find its live channel. Raises `UnknownSymbol`."""
+        """Return the product, contract and live stream of a symbol. Raises `UnknownSymbol`."""
         named = self._resolve(symbol, now_ns)
         seen, state = self._selector.live_channel(scope, named)
         return SymbolStatus(named.product.root, named.contract, seen, state)
@@ -111,7 +109,7 @@ class Query:
         return self._answer(context_answer, scope, symbol, now_ns)
 
     def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> QueryResult[ProfileAnswer]:
-        """Answer `GET /api/profile`; without a date it is of the open session if that is live.
+        """Answer `GET /api/profile`. Without a date the answer describes the open session, if it is live.
 
         Raises as `levels` does, and `NotFound` for a date without a completed session.
         """
@@ -130,8 +128,9 @@ class Query:
         return view.live.scenarios if view and view.live else None
 
     def chart(self, scope: Scope, symbol: str, sessions: int | None, now_ns: int) -> QueryResult[ChartAnswer]:
-        """Answer `GET /api/chart`: the newest sessions (at most 60) and the open one if it is live. Raises as
-        `levels`.
+        """Answer `GET /api/chart`: the newest sessions (at most 60) and the open one if it is live.
+
+        Raises as `levels` does.
         """
         named, count = self._resolve(symbol, now_ns), sessions or DEFAULT_SESSIONS
         seen, _ = self._selector.live_channel(scope, named)
@@ -150,8 +149,9 @@ class Query:
     def history(
         self, scope: Scope, symbol: str, from_: str | None, to: str | None, now_ns: int
     ) -> QueryResult[HistoryAnswer]:
-        """Answer `GET /api/history`: at most the newest 500 sessions; none if `from` is after `to`. Raises as
-        `levels`.
+        """Answer `GET /api/history`: at most the newest 500 sessions; none if `from` is after `to`.
+
+        Raises as `levels` does.
         """
         completed = self._selector.completed(scope, self._resolve(symbol, now_ns), now_ns)
         first = _day(from_, "from") if from_ else date.min
@@ -168,8 +168,9 @@ class Query:
         return QueryResult(answer, completed.fresh_until_ns)
 
     def alerts(self, scope: Scope, symbol: str | None, now_ns: int) -> QueryResult[AlertsAnswer]:
-        """Answer `GET /api/alerts` of the current trade date, for all products without a symbol; empty for an unknown
-        one.
+        """Answer `GET /api/alerts`: the alerts of the current trade date.
+
+        Without a symbol, these are the alerts of all products. An unknown symbol has none.
         """
         return self._alerts.current(scope, symbol, now_ns)
 
@@ -215,20 +216,8 @@ class Query:
             None if state.live else self.last_data_at(scope, state.symbol), self._touched(scope, product),
         )  # fmt: skip
 
-    def warm(self, owner: int, root: str, now_ns: int) -> None:
-        """Load an owner's sessions of a product into memory, so that its first answer does not wait."""
-        product = self._universe.products.get(root)
-        if product is None or product.parent is not None:
-            return
-        scope = _ALL_OF_THE_OPERATORS if owner == OPERATOR else Scope(owner, ())
-        visible, _ = self._completed.visible(scope, product, now_ns)
-        newest = visible.newest
-        if newest is not None:
-            completed_session(product, newest, visible, self._calendar, "").carried()
-        self._state(scope, product, newest, now_ns)
-
     def _touched(self, scope: Scope, product: Product) -> list[DatedLevel]:
-        """Return the naked POCs that have traded in the open session of a product."""
+        """Return the naked POCs at which the open session of a product has traded."""
         view = self._open_session(scope, ResolvedSymbol(product.root, product, None))
         return list(describe.spent(view.live, (), product.tick_e9)[0]) if view and view.live else []
 
@@ -259,7 +248,7 @@ class Query:
         )  # fmt: skip
 
     def _hours_of(self, product: Product, day: date) -> str:
-        """Return the regular hours of a product around a day, computed once a day."""
+        """Return the regular hours of a product in the weeks around a day, as text such as `09:30–16:15`."""
         cached = self._hours.get(product.root)
         if cached is None or cached[0] != day:
             near = self._calendar.sessions(product.root, day - timedelta(days=10), day + timedelta(days=10))
@@ -283,7 +272,7 @@ class Query:
         return QueryResult(build(completed.view(completed.sessions[-1])), completed.fresh_until_ns)
 
     def _resolve(self, symbol: str | None, now_ns: int) -> ResolvedSymbol:
-        """Resolve a symbol. Raises `MissingSymbol`, `UnknownSymbol`."""
+        """Return the product and contract that a symbol means. Raises `MissingSymbol`, `UnknownSymbol`."""
         if not symbol or not symbol.strip():
             raise MissingSymbol("missing_symbol")
         try:

@@ -1,4 +1,4 @@
-"""The current answer of every product, and the values with which its distances are measured.
+"""The scan: a table of every product with its current levels, its last close and its average range.
 
 The answers equal those of `GET /api/symbols` and `GET /api/levels`.
 """
@@ -12,12 +12,12 @@ from outcry.wire.chart import Notation
 
 @dataclass(frozen=True, slots=True)
 class ScanRow:
-    """One product of the scan, with its current levels.
+    """One product of the scan (the table of all products), with its current levels.
 
     `levels` is None if the caller has no access. `close`: the last price of the last completed session.
     `average_range`: the mean range of up to twenty regular sessions. Both are None without such sessions.
     `last_data_at` is the time (ISO 8601 UTC) of the last data of an idle feed. `touched` lists the naked POCs in
-    `levels` that traded in the open session.
+    `levels` at which the open session has traded.
     """
 
     state: SymbolState

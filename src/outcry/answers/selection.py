@@ -1,7 +1,7 @@
-"""Select the session that answers a question about a symbol: the live one of a channel, else the newest completed one.
+"""Select the session that answers a query about a symbol: a live one, else the newest completed one.
 
-A channel is the live stream of one contract. A user's own feed has precedence over a shared one. Without a contract in
-the symbol, only the front contract answers live.
+A channel is the live stream of one contract. A user's own feed has precedence over the operator's. If a symbol names
+only the product (ES, not ESZ6), only the front contract can answer live.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from outcry.sessions.completed_sessions import CompletedSessions
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSymbol:
-    """A resolved symbol: its text, the product, and the contract if it names one."""
+    """A resolved symbol: its text, the product, and the contract if the symbol names one."""
 
     symbol: str
     product: Product
@@ -28,7 +28,7 @@ class ResolvedSymbol:
 
 
 class Selector:
-    """Selects live channels and completed sessions. Calls may block on the database."""
+    """Selects live streams and completed sessions for queries. Calls may block on the database."""
 
     def __init__(
         self, universe: Universe, calendar: Calendar, registry: Registry, completed: CompletedSessions
@@ -37,7 +37,7 @@ class Selector:
         self._completed = completed
 
     def live_channel(self, scope: Scope, named: ResolvedSymbol) -> tuple[VisibleChannel | None, str]:
-        """Return the channel that answers a symbol live, and `live`; or None and the code of why there is none."""
+        """Return the live stream of a symbol and `live`; or None and the code of the reason why none is live."""
         state = "no_connection"
         for seen in self._registry.channels(scope, named.product.root):
             availability, contract = seen.channel.availability, seen.channel.key.contract
@@ -72,7 +72,7 @@ class Selector:
 
 
 def _why_not(channel: Channel, named: Contract | None) -> str | None:
-    """Return the code of the reason why a channel does not answer a symbol live; None if it does."""
+    """Return the code of the reason why a live stream cannot answer for a symbol; None if it can."""
     availability = channel.availability
     if not (availability.live or (named is not None and availability.answers)):
         return availability.reason
@@ -89,8 +89,8 @@ def symbol_matches(
 ) -> bool:
     """Return whether a requested symbol names the contract `actual`, or no contract in particular.
 
-    `meant` is the contract the symbol means today. `on` is the trade date of a replayed recording, on which a one-digit
-    year may mean another contract.
+    `meant` is the contract that the symbol means today. `on` is the stream's trade date. In a replayed recording that
+    is in the past, so a one-digit year (ESZ6) may mean another contract.
     """
     if meant is None or meant == actual:
         return True

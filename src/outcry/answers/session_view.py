@@ -1,7 +1,7 @@
 """The session that an answer describes, open or completed, as a value with the same fields in both cases.
 
-Everything that differs between a live and a delayed answer is a value of this class, so that the builders need not know
-whether a session is live.
+Everything that differs between a live and a delayed answer is a field of this class. The functions that build answers
+therefore need not know whether a session is live.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from outcry.market.ladder import Ladder
 from outcry.market.levels import CarriedLevels
 from outcry.market.live_session import LiveView
 from outcry.market.opening import IncompleteSession, Prior
-from outcry.market.profile import SessionProfile
+from outcry.market.profile import SessionProfile, volume_area
 from outcry.sessions.session_history import SessionInContext, StoredSession, incomplete_sessions
 from outcry.sessions.visible_sessions import VisibleSessions
 from outcry.trades.feed import SIMULATED_SOURCES
@@ -25,13 +25,14 @@ from outcry.wire.answers import DataQuality, DataSource
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """A session and the levels it is measured against. Prices in ticks, times ns UTC.
+    """A session, and the earlier levels that its prices are compared with. Prices in ticks, times in ns UTC.
 
     state: `live`, or the code of the reason why the session is not live. feed: the live feed's name. simulated: whether
     the trades are simulated. prior: the newest complete regular session before this one. reference: the completed
     session that prices are measured against: the prior one of an open session, else this one. overnight: high and low
-    of the overnight session before this one; of an overnight session, its own. data, carried, incomplete: computed on
-    each call, because not every answer contains them. damaged: contract, date and kind of damaged stored sessions.
+    of the overnight session before this one; of an overnight session, its own. volume_area: low and high of the
+    value area that is computed from volume. volume_area, data, carried, incomplete: computed on each call, because not
+    every answer contains them. damaged: contract, date and kind of damaged stored sessions.
     live: set if the session is open. stored, stored_overnight: set if it is completed.
     """
 
@@ -54,6 +55,7 @@ class SessionView:
     reference: Prior | SessionProfile
     overnight: tuple[int, int] | None
     average_range: int | None
+    volume_area: Callable[[], tuple[int, int]]
     data: Callable[[], DataQuality]
     carried: Callable[[], CarriedLevels]
     incomplete: Callable[[], Sequence[IncompleteSession]]
@@ -64,7 +66,7 @@ class SessionView:
 
 
 def open_session(seen: VisibleChannel, product: Product) -> SessionView | None:
-    """Return the open session of a channel; None if the channel is not live or the session has no prior one."""
+    """Return the open session of a live stream; None if the stream is not live or has no prior session."""
     channel = seen.channel
     live = channel.view()
     if live is None or live.opening.prior is None or not channel.availability.answers:
@@ -84,7 +86,8 @@ def open_session(seen: VisibleChannel, product: Product) -> SessionView | None:
         contract=channel.key.contract.key, rolled_from=opening.rolled_from, kind=opening.kind,
         trade_date=opening.trade_date, open_ns=opening.open_ns, close_ns=opening.close_ns,
         short=opening.short, ib_complete=live.ib_complete, ladder=ladder, profile=live.profile, prior=prior,
-        reference=prior, overnight=live.overnight, average_range=opening.average_range, data=data,
+        reference=prior, overnight=live.overnight, average_range=opening.average_range,
+        volume_area=lambda: volume_area(ladder), data=data,
         carried=lambda: opening.carried, incomplete=lambda: opening.incomplete, damaged=opening.damaged, live=live,
     )  # fmt: skip
 
@@ -98,7 +101,7 @@ def completed_session(
     simulated = row.source in SIMULATED_SOURCES
 
     def incomplete() -> Sequence[IncompleteSession]:
-        """Return the incomplete sessions of the look-back, including those after this session."""
+        """Return the incomplete sessions among those that levels look back on, up to the newest stored session."""
         history = visible.history(stored.contract)
         return incomplete_sessions(history, calendar, product.root, history.sessions[-1].row.trade_date)
 
@@ -116,7 +119,8 @@ def completed_session(
         profile=stored.profile, prior=prior.profile if prior else None,
         reference=stored.profile,
         overnight=(overnight.profile.high, overnight.profile.low) if overnight else None,
-        average_range=session.average_range_ticks, data=data, carried=lambda: session.carried, incomplete=incomplete,
+        average_range=session.average_range_ticks, volume_area=lambda: stored.volume_area,
+        data=data, carried=lambda: session.carried, incomplete=incomplete,
         damaged=[(damaged.contract, damaged.trade_date, damaged.kind) for damaged in visible.damaged],
         stored=stored, stored_overnight=overnight,
     )  # fmt: skip

@@ -1,24 +1,28 @@
 """Events of the event stream, encoded once for all readers, and the alerts that a reader has missed.
 
-A reader is the client of one event stream. It receives an alert only if its scope includes the alert's feed; this is
+A reader is the client of one event stream. It receives an alert only if its key may see the alert's feed; this is
 decided for each alert.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
 
 import msgspec
 
 from outcry.access.licences import OPERATOR, Scope
 from outcry.answers.alerts import entry
+from outcry.answers.builder import levels_answer
+from outcry.answers.describe import developing
 from outcry.answers.selection import symbol_matches
+from outcry.answers.session_view import SessionView
+from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import AlertRow, StreamKey
 from outcry.live.registry import LiveSource, Registry, live_source
 from outcry.live.store import LiveStore
 from outcry.market.instruments import Contract, Universe, UnknownName
-from outcry.wire.answers import DataSource, LevelsAnswer
+from outcry.market.live_view import LiveView
+from outcry.wire.answers import DataSource, LevelsAnswer, number
 from outcry.wire.stream import Quote, State
 
 #: Maximum missed alerts sent to a reconnecting reader, newest first.
@@ -26,9 +30,6 @@ MAX_MISSED = 1000
 
 #: Maximum cached lists of today's alerts, one for each set of visible feeds.
 _MOST_TODAY = 256
-
-#: A live answer as bytes: (version of the channel, JSON, last price, `updatedAt`).
-LiveBytes = tuple[int, bytes, float, str]
 
 
 def event(name: str, data: bytes, seq: int | None = None) -> bytes:
@@ -42,43 +43,69 @@ def state_event(state: State) -> bytes:
     return event("state", msgspec.json.encode(state))
 
 
-@dataclass(frozen=True, slots=True)
 class SymbolEvents:
-    """Encoded events of a symbol.
+    """Events of a symbol: the small one (`quote`) is encoded at once, the whole answer when it is first needed.
 
-    `rest`: a digest of the answer without the fields that follow from the last price. `quote`: the event for a change
-    of the price only. All fields are empty if there is no visible answer.
+    `rest`: what the answer contains apart from the fields that follow from the last price. If only the price changes,
+    `rest` stays equal and `quote` is sent, else `levels`. `encode`: returns the answer's JSON. All fields are empty if
+    the caller can see no answer.
     """
 
-    source: DataSource | None
-    as_of: str | None
-    answer: bytes
-    rest: bytes
-    levels: bytes
-    quote: bytes
+    __slots__ = ("_answer", "_encode", "as_of", "quote", "rest", "source")
+
+    def __init__(
+        self, source: DataSource | None, as_of: str | None, rest: object, quote: bytes, encode: Callable[[], bytes]
+    ) -> None:  # fmt: skip
+        self.source: DataSource | None = source
+        self.as_of, self.rest, self.quote, self._encode = as_of, rest, quote, encode
+        self._answer: bytes | None = None
+
+    @property
+    def answer(self) -> bytes:
+        """Return the answer's JSON. Safe from any thread."""
+        answer = self._answer
+        if answer is None:
+            answer = self._answer = self._encode()
+        return answer
+
+    @property
+    def levels(self) -> bytes:
+        """Return the event with the whole answer."""
+        return event("levels", self.answer)
 
 
-NO_EVENTS = SymbolEvents(None, None, b"", b"", b"", b"")
+NO_EVENTS = SymbolEvents(None, None, b"", b"", bytes)
 
 
-def live_events(found: LiveBytes, source: LiveSource) -> SymbolEvents:
-    """Encode a live answer as events."""
-    _, answer, last_price, updated_at = found
-    whole: dict[str, Any] = msgspec.json.decode(answer)
-    quote = Quote(symbol=whole["symbol"], last_price=last_price, updated_at=updated_at)
-    del whole["lastPrice"], whole["updatedAt"]
-    for line in (whole["playbook"] or {}).get("levels", ()):
-        del line["side"], line["distanceTicks"]
-    return SymbolEvents(
-        source, None, answer, _digest(msgspec.json.encode(whole)), event("levels", answer),
-        event("quote", msgspec.json.encode(quote)),
+def live_events(view: SessionView, live: LiveView, before: SymbolEvents | None) -> SymbolEvents:
+    """Return the events of an open session; `before`, the events before these, if they have not changed.
+
+    The answer is encoded at once if more than the price has changed, because every reader then receives it.
+    """
+    quote = Quote(
+        symbol=view.product.root, last_price=number(live.last_ticks * view.product.tick_e9),
+        updated_at=iso_timestamp(live.last_ns),
     )  # fmt: skip
+    rest = (
+        view.source, live.opening, live.bias.bias, developing(live.profile, view.product.tick_e9), live.overnight,
+        live.levels, live.scenarios,
+    )  # fmt: skip
+    events = SymbolEvents(
+        view.source, None, rest, event("quote", msgspec.json.encode(quote)),
+        lambda: msgspec.json.encode(levels_answer(view)),
+    )  # fmt: skip
+    if before is None or before.rest != rest:
+        _ = events.answer
+        return events
+    events.rest = before.rest  # the same object is compared faster
+    return before if before.quote == events.quote else events
 
 
 def delayed_events(found: LevelsAnswer) -> SymbolEvents:
-    """Encode the answer of a completed session as events."""
+    """Return the events of a completed session."""
     answer = msgspec.json.encode(found)
-    return SymbolEvents(found.data_source, found.as_of, answer, _digest(answer), event("levels", answer), b"")
+    digest = blake2b(answer, digest_size=16).digest()
+    return SymbolEvents(found.data_source, found.as_of, digest, b"", lambda: answer)
 
 
 def source_of(row: AlertRow) -> LiveSource:
@@ -87,7 +114,7 @@ def source_of(row: AlertRow) -> LiveSource:
 
 
 def alert_event(row: AlertRow) -> bytes:
-    """Return the event of an alert; its id is the `seq` from which a reconnecting reader continues."""
+    """Return the event of an alert. Its id is the alert's `seq`, from which a reconnecting client continues."""
     return event("alert", msgspec.json.encode(entry(row, source_of(row))), row.seq)
 
 
@@ -101,7 +128,7 @@ class RequestedSymbol:
 
 
 class AlertFilter:
-    """Selects the alerts for a reader: those of the requested symbols (None: all) that the reader's scope includes."""
+    """Selects the alerts for a reader: those of the requested symbols (None: all) that the reader may see."""
 
     def __init__(self, universe: Universe, scope: Scope, requested: Sequence[RequestedSymbol] | None) -> None:
         self._universe, self._scope = universe, scope
@@ -136,7 +163,10 @@ class MissedAlerts:
 
 
 class AlertTail:
-    """Alerts in order of commit: recent ones from the registry, older ones from the store. Calls may block."""
+    """Alerts in order of commit: recent ones from the registry (in memory), older ones from the database.
+
+    Calls may block.
+    """
 
     def __init__(self, registry: Registry, store: LiveStore | None) -> None:
         self._registry, self._store = registry, store
@@ -149,9 +179,8 @@ class AlertTail:
 
         If `upto` is not given, it is the newest alert's `seq`.
         """
-        upto = (
-            self._registry.alert_seq if upto is None else upto
-        )  # read before the alerts: later ones are sent later
+        # Read before the alerts: later ones are sent later.
+        upto = self._registry.alert_seq if upto is None else upto
         channels = [seen.channel for seen in self._registry.channels(scope)]
         names, version = tuple(c.key for c in channels), self._registry.version
         cached = self._today.get(names)
@@ -162,7 +191,7 @@ class AlertTail:
         return [row for row in cached[1] if row.seq <= upto and wanted(row)], upto
 
     def after(self, scope: Scope, wanted: AlertFilter, seq: int) -> MissedAlerts | None:
-        """Return the alerts numbered above `seq`; None if this service never assigned that `seq`."""
+        """Return the alerts with a number above `seq`; None if this service never assigned that number."""
         newest = self._registry.alert_seq
         if seq > newest and self._store is not None:
             newest = self._store.last_seq()
@@ -193,7 +222,3 @@ class AlertTail:
             found += [row for row in page if wanted(row)]
             before = page[-1].seq if len(page) == MAX_MISSED else None
         return MissedAlerts(found[:MAX_MISSED][::-1], len(found) <= MAX_MISSED, newest)
-
-
-def _digest(data: bytes) -> bytes:
-    return blake2b(data, digest_size=16).digest()

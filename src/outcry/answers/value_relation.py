@@ -1,6 +1,6 @@
-"""Where the value area lies relative to the prior one, and TPOs around the POC.
+"""Where a value area lies relative to the prior session's, and how many TPOs are above and below the POC.
 
-Prices and counts are only compared and added.
+The functions only compare prices and add counts, so prices may be floats here.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """English sentences about alerts and stream states.
 
-The wording is not a contract: programs read the fields beside it. The texts give no advice.
+The wording may change in any version: programs should read the fields beside it. The texts give no advice.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ STATES: dict[str, str] = {
 
 
 def state_text(code: str) -> str:
-    """Return the sentence for a state code. Codes outside the table are a feed's own refusal codes."""
+    """Return the sentence for a state code; an unknown code is one with which a feed refused the connection."""
     return STATES.get(code) or f"The feed refused the connection ({code})."
 
 

@@ -1,1 +1,1 @@
-"""The read endpoints, their OpenAPI document, and the probes: the application a server runs."""
+"""The HTTP API: read endpoints, event stream, pushes, probes, and the OpenAPI document."""

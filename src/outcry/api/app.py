@@ -1,7 +1,7 @@
 """The web application of a process.
 
-The dispatcher answers `/api`, and `/page` for browsers. Starlette answers all other paths. The edge wraps every
-response. All dependencies are passed in.
+The dispatcher answers `/api`, and `/page` for browsers. Starlette answers all other paths. The edge (`http.edge`) adds
+the common headers, the request log and the metrics to all of them. All dependencies are passed in.
 """
 
 import sys
@@ -26,7 +26,7 @@ from outcry.api.tickets import Tickets
 from outcry.base.clock import Clock
 from outcry.base.log_events import EventLog, LogEvent, report_to_writer
 from outcry.http.auth import Authenticator, PageAuthenticator
-from outcry.http.edge import Answered, AsgiApp, Edge, Receive, Send
+from outcry.http.edge import AsgiApp, Edge, Receive, Reply, Send
 from outcry.http.fastpath import FastPathCache
 from outcry.http.logs import AccessLog, JsonEventLog
 from outcry.http.messages import load_catalogue
@@ -44,7 +44,7 @@ class Background(Protocol):
     """Interface of a service that runs on the application's event loop, from its start to its stop."""
 
     async def start(self, report: Callable[..., object]) -> None:
-        """Start. `report(event, **details)` writes to the operator's log."""
+        """Start the service. `report(event, **details)` writes to the operator's log."""
         ...
 
     @property
@@ -53,12 +53,16 @@ class Background(Protocol):
         ...
 
     def counted(self) -> Mapping[str, int]:
-        """Return the number of processed items by result, for a metric."""
+        """Return the number of processed items, such as rows, by result; a metric shows them."""
         ...
 
     async def stop(self) -> None:
         """Finish pending work and stop the service."""
         ...
+
+
+#: States of a stream (docs/guides/live.md) that a fault causes, and not the market's hours or an operator's choice.
+INTERRUPTIONS = frozenset({"disconnected", "stale_link", "log_stalled", "degraded"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +71,10 @@ class Services:
 
     `registry`: live streams of the products in `universe`. `alerts`: the alert store. `pushes`: the receiver of pushed
     feeds; None if pushes are not accepted. `live`, `delivery`: background services. `page_authenticator`, `pages`: the
-    authenticator of browsers, and the pages. `checks`: readiness checks; each raises until its part is ready, and runs
-    until it passes once. `degraded`: functions by name of a part; each returns whether that part works only partly
-    while requests are still answered. `frozen`: whether the database's disk is stalled. `ticket_secret`: encrypts
-    stream tickets; the same in every process.
+    authenticator of browsers, and the pages. `checks`: readiness checks, each repeated until it raises no error.
+    `degraded`: functions by name of a component; each returns whether that component works only partly while requests
+    are still answered. `frozen`: whether the database's disk is stalled. `ticket_secret`: encrypts stream tickets; the
+    same in every process.
     """
 
     query: Query
@@ -94,7 +98,7 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options with which the web application is built."""
+    """Options of the web application: logging, time limits, and which parts it serves."""
 
     log: BinaryIO = field(default_factory=lambda: sys.stderr.buffer)
     access_log: bool = True
@@ -105,7 +109,7 @@ class Options:
 
 
 class Application:
-    """An ASGI application with its edge and fast path, for `http.server`."""
+    """The ASGI application that `http.server` runs, with its `edge` (steps common to all requests) and fast path."""
 
     def __init__(
         self, edge: Edge, fast_path: FastPathCache, hub: Hub, dispatchers: Mapping[str, Dispatcher], probes: AsgiApp,
@@ -124,13 +128,13 @@ class Application:
         """The ASGI application."""
         return self.__call__
 
-    def answer_at_once(self, request: Request) -> Answered | None:
-        """Answer a request under `/api` from memory, if that is possible; see `Dispatcher.answer_at_once`."""
+    def answer_at_once(self, request: Request) -> Reply | None:
+        """Answer a request under `/api` from memory; None if that is not possible. See `Dispatcher.answer_at_once`."""
         dispatcher = self._dispatchers.get("api")
         return dispatcher.answer_at_once(request) if dispatcher is not None else None
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """Route by the first part of the path."""
+        """Answer a request; the first part of its path selects the application."""
         if scope["type"] == "http":
             path: str = scope["path"]
             dispatcher = self._dispatchers.get(path[1:].partition("/")[0])
@@ -284,6 +288,11 @@ def _measure_feeds(metrics: Metrics, services: Services) -> None:
         "outcry_feeds_live",
         "Streams of feeds that answer live.",
         lambda: registry.reason_counts().get("live", 0),
+    )
+    metrics.gauge(
+        "outcry_feeds_interrupted",
+        "Streams of feeds that a lost connection or a fault keeps from answering live.",
+        lambda: sum(count for reason, count in registry.reason_counts().items() if reason in INTERRUPTIONS),
     )
     metrics.gauge("outcry_feeds", "Streams of feeds.", lambda: sum(registry.reason_counts().values()))
     if live is not None:

@@ -5,7 +5,7 @@ which paths exist. Every request within the limit counts, even if it fails later
 """
 
 from time import monotonic_ns
-from typing import Any
+from typing import Any, Final
 
 from outcry.access.keys import KeyRefusal
 from outcry.access.limiter import Verdict, count_request
@@ -18,12 +18,12 @@ from outcry.api.read_endpoints import ReadEndpoints
 from outcry.api.stream import STREAM, TICKET, OpenedStream, Streams
 from outcry.api.stream_writer import write_stream
 from outcry.http.auth import Caller, anonymous
-from outcry.http.edge import Answered, Edge, Receive, Reply, Send
+from outcry.http.edge import Edge, Receive, Reply, Send
 from outcry.http.errors import STARTING, rate_limited, unauthorized
 from outcry.http.requests import Request
 
 API, PAGE = "/api", "/page"
-UNKNOWN_ROUTE = "/api/*"
+UNKNOWN_ROUTE: Final = "/api/*"
 
 
 class Dispatcher:
@@ -55,24 +55,26 @@ class Dispatcher:
         """Let the threads that compute answers end."""
         self._reads.close()
 
-    def answer_at_once(self, request: Request) -> Answered | None:
-        """Answer a plain request with a valid key from memory; None, and nothing is counted, if that is not possible.
+    def answer_at_once(self, request: Request) -> Reply | None:
+        """Answer a plain GET request with a valid key from memory, or return None and count nothing.
 
-        Otherwise `__call__` handles the request, from the beginning.
+        After None, the server passes the request to `__call__`, which handles it from the beginning.
         """
-        if not self._edge.poller.fresh or request.place in self._streamed or request.place == INGEST_PATH:
+        if not self._edge.poller.fresh:
             return None
         try:
             return self._answer_at_once(request)
         except Exception as error:  # noqa: BLE001 - the last supervisor before the socket
-            return Answered(self._edge.failed(request, UNKNOWN_ROUTE, error), None)
+            return self._edge.failed(request, UNKNOWN_ROUTE, error)
 
-    def _answer_at_once(self, request: Request) -> Answered | None:
+    def _answer_at_once(self, request: Request) -> Reply | None:
         edge, limiter = self._edge, self._edge.limiter
-        caller, refusal = self._authenticate(request)
+        endpoint = ENDPOINTS_BY_PATH.get(request.place)
+        if endpoint is None and (request.place in self._streamed or request.place == INGEST_PATH):
+            return None
+        caller, refusal = edge.authenticator.authenticate_header(request)
         if refusal is not None or caller.role != "read" or caller.scope is None:
             return None
-        endpoint = ENDPOINTS_BY_PATH.get(request.place)
         route = request.path if endpoint is not None else UNKNOWN_ROUTE
         entry = self._reads.find(request, endpoint, caller.scope)
         found = entry.current() if entry is not None else None
@@ -86,13 +88,14 @@ class Dispatcher:
             reply = edge.refuse(request, route, caller, verdict, problem)
         else:
             reply = self._reads.reply_with(request, route, found, caller, verdict)
-        return Answered(reply, entry)
+        reply.entry = entry
+        return reply
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Handle one request. No exception reaches the server."""
         edge = self._edge
         started_ns = monotonic_ns()
-        request = Request(scope, edge.ids)
+        request = Request.of_scope(scope, edge.ids)
         if self._pages:
             request.place = API + request.path.removeprefix(PAGE)
         endpoint = ENDPOINTS_BY_PATH.get(request.place)
@@ -108,7 +111,7 @@ class Dispatcher:
 
     async def _reply(
         self, request: Request, endpoint: Endpoint | None, route: str, receive: Receive
-    ) -> Reply:
+    ) -> Reply | OpenedStream:
         """Authenticate and count the caller, then answer or refuse the request."""
         edge = self._edge
         if not edge.poller.started:
@@ -144,7 +147,7 @@ class Dispatcher:
     async def _ask_again(
         self, request: Request, caller: Caller, verdict: Verdict
     ) -> tuple[Caller, KeyRefusal | None, Verdict]:
-        """Load changes from the database, and authenticate the request again.
+        """Reload the keys from the database, and authenticate the request again.
 
         Another process may have just created the key.
         """

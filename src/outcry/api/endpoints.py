@@ -49,7 +49,8 @@ class Parameter:
 class Endpoint:
     """One read endpoint.
 
-    `prepare` checks the parameters, and returns the query with the key of its answer in the cache.
+    `prepare` checks the parameters. It returns the query to run, and the key under which the cache stores the answer.
+    `tag`: the endpoint's group in the OpenAPI document.
     """
 
     path: str
@@ -59,6 +60,7 @@ class Endpoint:
     parameters: tuple[Parameter, ...]
     errors: tuple[str, ...]
     prepare: Callable[[Mapping[str, str]], Prepared]
+    tag: str
 
 
 def _levels(given: Mapping[str, str]) -> Prepared:
@@ -149,6 +151,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (SYMBOL,),
         _BY_SYMBOL,
         _levels,
+        "Levels",
     ),
     Endpoint(
         "/api/alerts",
@@ -158,6 +161,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (ANY_SYMBOL,),
         (),
         _alerts,
+        "Alerts",
     ),
     Endpoint(
         "/api/alerts/history",
@@ -167,6 +171,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (ANY_SYMBOL, *_DATES, BEFORE, AFTER, LIMIT),
         (),
         _alerts_history,
+        "Alerts",
     ),
     Endpoint(
         "/api/symbols",
@@ -176,6 +181,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (),
         (),
         _symbols,
+        "Symbols",
     ),
     Endpoint(
         "/api/profile",
@@ -186,6 +192,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (SYMBOL, Parameter("date", "date", "Trade date of a completed regular session.")),
         (*_BY_SYMBOL, "not_found"),
         _profile,
+        "Profiles",
     ),
     Endpoint(
         "/api/history",
@@ -195,6 +202,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (SYMBOL, *_DATES),
         (*_BY_SYMBOL, "not_found"),
         _history,
+        "Profiles",
     ),
     Endpoint(
         "/api/chart",
@@ -204,6 +212,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (SYMBOL, SESSIONS),
         _BY_SYMBOL,
         _chart,
+        "Profiles",
     ),
     Endpoint(
         "/api/context",
@@ -213,6 +222,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (SYMBOL,),
         _BY_SYMBOL,
         _context,
+        "Levels",
     ),
 )
 

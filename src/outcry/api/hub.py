@@ -1,8 +1,9 @@
-"""The open event streams of a process. The hub sends new events to streams that wait, and wakes the others.
+"""The open event streams of a process, to which the hub sends new events.
 
-It ends streams whose client does not read. Answers are rendered four times per second; an alert wakes its streams at
-once. Nothing is sent while keys, grants and the database revision are older than one second, because access may have
-been revoked.
+A stream that has sent everything before receives new events directly. Any other stream is woken, and sends what is
+missing itself. The hub ends streams whose client does not read. It looks for changed answers four times a second, and
+sends alerts at once. Nothing is sent while keys, grants and the database revision are older than one second, because
+access may have been revoked.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ _ERROR_DELAY_S = 1.0  # pause after an unexpected error
 
 
 class Hub:
-    """All open event streams of a process, on one event loop. `tickets` open a stream without a key."""
+    """All open event streams of a process, on one event loop. `tickets`: allow pages to open a stream without a key."""
 
     def __init__(
         self, edge: Edge, query: Query, live: LiveInputs, timeout_s: float, tickets: Tickets
@@ -81,7 +82,7 @@ class Hub:
             self.sent[name] = self.sent.get(name, 0) + times
 
     def release(self, reader: StreamReader) -> None:
-        """Remove a stream that has ended, and its reader."""
+        """Remove a stream that has ended, given by its reader."""
         self.readers.discard(reader)
         reader.release()
 
@@ -90,7 +91,7 @@ class Hub:
         return self._edge.poller.fresh and reader.caller.generation == self._edge.authenticator.generation
 
     def unsent_alerts(self, reader: StreamReader) -> list[tuple[int, bytes]] | None:
-        """Return unsent alerts as (seq, bytes), oldest first; None if the stream is too far behind to send them."""
+        """Return a stream's unsent alerts as (seq, bytes), oldest first; None if the hub no longer has all of them."""
         if reader.alert_cursor >= self._seq:
             return []
         if reader.alert_cursor < self._floor or reader.alert_filter is None:
@@ -118,7 +119,7 @@ class Hub:
             await asyncio.sleep(max(0.0, due_s - monotonic()))
 
     async def _tick(self) -> None:
-        """Send new events, wake streams with a keep-alive due, and end streams whose client does not read."""
+        """Send new events, wake streams that must send a keep-alive, and end streams whose client does not read."""
         updates = await self.sources.refresh()
         now_s = monotonic()
         await self._push.updates(updates, now_s)
@@ -129,7 +130,7 @@ class Hub:
                 reader.wake.set()
 
     async def _refresh_readers(self) -> None:
-        """Choose the data source of streams again if it may have changed."""
+        """Select the data source (live feed or completed session) of streams again, if it may have changed."""
         readers = list(self.readers)
         for first in range(0, len(readers), _BATCH):
             for reader in self.sources.stale(readers[first : first + _BATCH]):
@@ -145,7 +146,7 @@ class Hub:
             await asyncio.sleep(0)
 
     def _on_alerts(self) -> None:
-        """Schedule `_encode_alerts` on the event loop. Called on the engine's thread when alerts fire."""
+        """Schedule `_encode_alerts` on the event loop. Called when alerts fire, on another thread."""
         loop = self._loop
         if loop is not None:
             with suppress(RuntimeError):  # the loop is closed

@@ -1,9 +1,9 @@
 """`POST /api/ingest?feed=NAME`: receive the events of a feed that another process pushes.
 
 `trades.push_format` defines the body. Only a key created for pushing may push, and only as its owner. A refused push
-stores nothing. The answer, `{"next": n}`, waits until the service has accepted the events, so a client cannot send
-faster than the service reads. The rate limit does not count pushes. Instead, a key may have a few pushes in progress,
-and one per feed and contract.
+stores nothing. The service answers (`{"next": n}`, the number of the next event) only after it has accepted the events,
+so a client cannot send faster than the service reads. The rate limit does not count pushes. Instead, a key may have
+only a few pushes in progress at a time, and only one of each feed and contract.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Ingest:
     async def reply(
         self, request: Request, receive: Receive, caller: Caller, verdict: Verdict, *, current: bool
     ) -> Reply:
-        """Answer an authenticated caller. `current`: whether keys were checked within the last second."""
+        """Receive the push of an authenticated caller. `current`: whether keys were checked within the last second."""
         edge = self._edge
         if caller.role == "read":
             return edge.refuse(request, PATH, caller, verdict, wrong_key("ingest"))
@@ -118,7 +118,7 @@ class Ingest:
 
 
 def owner_of(caller: Caller, scope: Scope) -> int:
-    """Return the user id of the owner of a key's feed."""
+    """Return the user id of the owner of the feed that a key may push."""
     return OPERATOR if caller.role == "ingest-operator" else scope.user_id
 
 

@@ -1,7 +1,7 @@
-"""Store when API keys and browser sessions were last used, twice a minute.
+"""Twice a minute, store when API keys and browser sessions were last used.
 
-Requests do no extra work: the times come from the limiter's window and the open streams. A stored time is accurate to a
-minute, and a crash loses at most the last 30 seconds.
+The times come from the rate limiter and the open streams, so that requests do no extra work. A stored time is accurate
+to a minute. A crash loses at most the last 30 seconds.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _STOP_TIMEOUT_S = 2.0
 
 
 class LastUsedWriter:
-    """Stores times of last use. `streaming`: returns the limiter's subjects that have a stream open."""
+    """Stores when API keys and browser sessions were last used. `streaming`: returns those with an open stream."""
 
     def __init__(
         self,
@@ -35,18 +35,18 @@ class LastUsedWriter:
         self._tasks = BackgroundTasks(report)
 
     def start(self) -> None:
-        """Start on the running loop."""
+        """Start to store the times twice a minute, on the running event loop."""
         self._tasks.every(INTERVAL_S, "last use", self.write)
 
     async def stop(self) -> None:
-        """Stop, and store the last times unless the database is slow."""
+        """Stop, after storing the newest times unless the database is slow."""
         if self._tasks:
             await self._tasks.stop()
             last = self._tasks.start("last use", self.write())
             await asyncio.wait([last], timeout=_STOP_TIMEOUT_S)
 
     async def write(self) -> None:
-        """Store all times. If the database is busy, the next run stores them."""
+        """Store when keys and sessions were last used. If the database is busy, the next call stores these times."""
         ages_ns = dict(self._limiter.recent(SUBJECT))
         ages_ns |= {name: 0 for name in self._streaming() if name.startswith(SUBJECT)}
         await asyncio.to_thread(self._save, ages_ns)

@@ -10,38 +10,24 @@ from typing import Any
 import msgspec
 
 from outcry import __version__
-from outcry.access.keys import KeyRefusal
 from outcry.api.endpoints import ENDPOINTS, Endpoint, Parameter
-from outcry.api.examples import ANSWERS, ERROR
+from outcry.api.error_document import error_schema, refusal, refusals, refused
 from outcry.api.parameters import LONGEST_SYMBOL
+from outcry.api.recorded_examples import examples_of
 from outcry.api.stream_document import STREAM_ERRORS, STREAM_SCHEMAS, TICKET_SCHEME, stream_paths
-from outcry.http.errors import FIX, JSON_TYPE, PROBLEM_TYPE, STATUS
-from outcry.wire.answers import DISCLAIMER, Answer
+from outcry.api.webhook_document import webhooks
+from outcry.http.errors import JSON_TYPE
+from outcry.wire.answers import DISCLAIMER
+from outcry.wire.webhooks import WebhookBody
 
 _REF = "#/components/schemas/{name}"
-_COMMON = (
-    "invalid_parameter",
-    "unauthorized",
-    "forbidden",
-    "not_found",
-    "method_not_allowed",
-    "rate_limited",
-    "internal_error",
-    "upstream_unavailable",
-    "starting",
-)
-
-_SAID = {
-    400: "A parameter is missing or invalid.",
-    401: "No valid key; `reason` gives the cause.",
-    403: "The key can only send trades.",
-    404: "Unknown symbol, session or URL.",
-    405: "The URL does not accept this method.",
-    409: "No completed session is licensed to this key yet; `fix` links to the pages that help.",
-    429: "Rate limit exceeded; wait the number of seconds in `Retry-After`.",
-    500: "Internal server error.",
-    502: "The data store did not respond.",
-    503: "The server is starting.",
+_TAGS = {
+    "Levels": "Key levels of a symbol, and the details behind them.",
+    "Alerts": "Market-structure alerts of today and of the past.",
+    "Profiles": "Rows, levels and chart data of sessions.",
+    "Symbols": "Products and the data that a key can see.",
+    "Stream": "Server-sent events.",
+    "Webhooks": "Requests that Outcry sends to your endpoint.",
 }
 
 HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -72,10 +58,10 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def build_document() -> dict[str, Any]:
     """Return the OpenAPI document."""
-    answers = [*(row.answer for row in ENDPOINTS), *STREAM_SCHEMAS]
+    answers = [*(row.answer for row in ENDPOINTS), *STREAM_SCHEMAS, WebhookBody]
     _, schemas = msgspec.json.schema_components(answers, ref_template=_REF)
     schemas = {name: _untitled(schema) for name, schema in sorted(schemas.items())}
-    schemas["Error"] = _error_schema()
+    schemas["Error"] = error_schema()
     return {
         "openapi": "3.1.0",
         "info": {
@@ -87,14 +73,16 @@ def build_document() -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "security": [{"ApiKey": []}],
+        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
         "paths": {row.path: {"get": _operation(row)} for row in ENDPOINTS}
-        | stream_paths(_headers(), _refused(STREAM_ERRORS), _refused(())),
+        | stream_paths(_headers(), refused(STREAM_ERRORS), refused(())),
+        "webhooks": webhooks(),
         "components": {
             "schemas": schemas,
             "responses": {
-                ".".join(codes): _refusal(status, codes)
+                ".".join(codes): refusal(status, codes, _headers())
                 for errors in (*(row.errors for row in ENDPOINTS), STREAM_ERRORS, ())
-                for status, codes in _refusals(errors)
+                for status, codes in refusals(errors)
             },
             "headers": {
                 name: {"description": text, "required": True, "schema": schema}
@@ -114,9 +102,10 @@ def build_document() -> dict[str, Any]:
 
 
 def _operation(row: Endpoint) -> dict[str, Any]:
-    responses = {"200": _success(row.answer), "304": _not_modified(), **_refused(row.errors)}
+    responses = {"200": _success(row), "304": _not_modified(), **refused(row.errors)}
     return {
         "operationId": row.operation,
+        "tags": [row.tag],
         "summary": row.summary,
         "parameters": [
             *map(_parameter, row.parameters),
@@ -129,21 +118,6 @@ def _operation(row: Endpoint) -> dict[str, Any]:
         ],
         "responses": responses,
     }
-
-
-def _refused(errors: tuple[str, ...]) -> dict[str, Any]:
-    return {
-        str(status): {"$ref": f"#/components/responses/{'.'.join(codes)}"}
-        for status, codes in _refusals(errors)
-    }
-
-
-def _refusals(errors: tuple[str, ...]) -> list[tuple[int, list[str]]]:
-    """Return the error codes of an endpoint by HTTP status. `errors`: its codes besides the common ones."""
-    found: dict[int, list[str]] = {}
-    for code in dict.fromkeys((*errors, *_COMMON)):
-        found.setdefault(STATUS[code], []).append(code)
-    return sorted(found.items())
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
@@ -168,7 +142,7 @@ def _headers(**more: dict[str, Any]) -> dict[str, Any]:
     return {**{name: {"$ref": f"#/components/headers/{name}"} for name in HEADERS}, **more}
 
 
-def _success(answer: type[Answer]) -> dict[str, Any]:
+def _success(row: Endpoint) -> dict[str, Any]:
     etag = {
         "description": "Strong entity tag of the response body.",
         "required": True,
@@ -179,8 +153,8 @@ def _success(answer: type[Answer]) -> dict[str, Any]:
         "headers": _headers(ETag=etag),
         "content": {
             JSON_TYPE: {
-                "schema": {"$ref": _REF.format(name=answer.__name__)},
-                "example": msgspec.to_builtins(ANSWERS[answer.__name__]),
+                "schema": {"$ref": _REF.format(name=row.answer.__name__)},
+                "examples": examples_of(row.operation),
             }
         },
     }
@@ -190,104 +164,6 @@ def _not_modified() -> dict[str, Any]:
     return {
         "description": "The cached answer with an entity tag in `If-None-Match` is current.",
         "headers": _headers(),
-    }
-
-
-def _refusal(status: int, codes: list[str]) -> dict[str, Any]:
-    more: dict[str, Any] = {}
-    if status in (429, 503):
-        more["Retry-After"] = {
-            "description": "Seconds to wait.",
-            "required": True,
-            "schema": {"type": "integer", "minimum": 1},
-        }
-    if status == 405:
-        more["Allow"] = {"description": "Allowed methods.", "required": True, "schema": {"type": "string"}}
-    schema = {
-        "allOf": [
-            {"$ref": _REF.format(name="Error")},
-            {"properties": {"code": {"enum": codes}, "status": {"const": status}}},
-        ]
-    }
-    return {
-        "description": _SAID[status],
-        "headers": _headers(**more),
-        "content": {
-            JSON_TYPE: {"schema": schema, "example": {**ERROR, "code": codes[0], "status": status}},
-            PROBLEM_TYPE: {"schema": schema},
-        },
-    }
-
-
-def _error_schema() -> dict[str, Any]:
-    text = {"type": "string"}
-    return {
-        "title": "Error",
-        "description": "Body of every error response. Problem details (RFC 9457) add their own fields.",
-        "type": "object",
-        "required": ["code", "message", "status", "request_id"],
-        "properties": {
-            "code": {
-                "description": "Stable error code: branch on this field.",
-                "type": "string",
-                "enum": sorted(STATUS),
-            },
-            "message": {
-                "description": "Error message in the language of `Accept-Language`; its wording may change.",
-                **text,
-            },
-            "status": {"type": "integer", "enum": sorted(set(STATUS.values()))},
-            "request_id": text,
-            "reason": {
-                "description": "With `unauthorized`: why the key or ticket is invalid.",
-                **text,
-                "enum": [reason.value for reason in KeyRefusal],
-            },
-            "symbol": {
-                "description": "With `unknown_symbol` and `no_licensed_source`: the requested symbol.",
-                **text,
-            },
-            "suggestions": {
-                "description": "With `unknown_symbol`: similar symbols.",
-                "type": "array",
-                "items": text,
-            },
-            "reasons": {
-                "description": "With `no_licensed_source`: why no data is available.",
-                "type": "array",
-                "items": text,
-            },
-            "embargo_until": {
-                "description": "With `no_licensed_source`, reason `embargo`: when the first session becomes available.",
-                "type": "string",
-                "format": "date-time",
-            },
-            "fix": {
-                "description": "With `no_licensed_source`: pages where the user can get access to data.",
-                "type": "object",
-                "required": list(FIX),
-                "properties": {name: {"const": path} for name, path in FIX.items()},
-            },
-            "retry_after_ms": {
-                "description": "With `rate_limited`: milliseconds to wait.",
-                "type": "integer",
-                "minimum": 0,
-            },
-            "parameter": {"description": "With `invalid_parameter`: name of the parameter.", **text},
-            "errors": {
-                "description": "With `invalid_parameter`: each invalid parameter and what is wrong.",
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "required": ["parameter", "message"],
-                    "properties": {"parameter": text, "message": text},
-                },
-            },
-            "type": text,
-            "title": text,
-            "detail": text,
-            "instance": text,
-        },
     }
 
 

@@ -1,6 +1,7 @@
 """Endpoints outside `/api` that need no key: `/healthz`, `/readyz`, `/metrics` and the OpenAPI document.
 
-No rate limit counts them. Their responses carry the common headers.
+Requests to these endpoints do not count toward rate limits. The responses have the same common headers as those of
+`/api`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,18 +46,19 @@ def build_probes(
     edge: Edge, *, open_metrics: bool, shares_store: bool = False, live: Callable[[], bool] = lambda: True,
     degraded: Mapping[str, Callable[[], bool]] = MappingProxyType({}),
 ) -> AsgiApp:  # fmt: skip
-    """Return the application for everything outside `/api`.
+    """Return the ASGI application for the endpoints that need no key, such as `/healthz`.
 
-    `live`: returns whether the live service, if there is one, could start. `degraded`: functions by name of a part;
-    each returns whether that part works only partly while requests are still answered. `shares_store`: whether other
-    processes use the same store; then `/readyz` stays ready while the store is unavailable. Otherwise a proxy would
-    take all processes out, and clients would not see our error.
+    It answers all paths outside `/api` that no page answers. `live`: returns whether the live service, if there is
+    one, could start. `degraded`: functions by name of a component; each returns whether that component works only
+    partly while requests are still answered. `shares_store`: whether other
+    processes use the same database. If so, `/readyz` stays ready while the database is unavailable. Otherwise a proxy
+    would remove all processes from service, and clients would not receive our error response.
     """
 
     def refuse(request: StarletteRequest, problem: Problem) -> Response:
         edge_request: Request = request.scope["outcry.request"]
         rendered = edge.rendered(problem, edge_request)
-        body = rendered.body(edge_request.request_id.encode("ascii"))
+        body = rendered.body(edge_request.id_bytes)
         response = Response(body, problem.status)
         response.raw_headers = rendered.headers(body)
         return response

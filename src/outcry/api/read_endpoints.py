@@ -1,12 +1,10 @@
 """Answer requests at the read endpoints, from the cache or the query service."""
 
-from collections.abc import Callable, Hashable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final
 
 from outcry.access.licences import Scope
 from outcry.access.limiter import Verdict
-from outcry.answers.live_answers import QueryResult
 from outcry.answers.query import Query
 from outcry.api.endpoints import ENDPOINTS_BY_PATH, Endpoint, Prepared
 from outcry.api.parameters import read_query
@@ -17,19 +15,10 @@ from outcry.http.cache import AnswerCache, CacheEntry, Encoded, names_etag
 from outcry.http.edge import Edge, Reply
 from outcry.http.errors import NOT_FOUND, UNAVAILABLE, Problem, method_not_allowed, problem_of, wrong_key
 from outcry.http.requests import Request
-from outcry.wire.answers import Answer
 
 ALLOWED = ("GET", "HEAD")
-_LONGEST_REMEMBERED = 128
+_LONGEST_REMEMBERED: Final = 128
 _MOST_REMEMBERED = 1024
-
-
-class _Question(NamedTuple):
-    """A parsed request: the key of its answer in the cache, and the query to run as of `now_ns`."""
-
-    key: Hashable
-    now_ns: int
-    ask: Callable[[], QueryResult[Answer]]
 
 
 class ReadEndpoints:
@@ -58,9 +47,13 @@ class ReadEndpoints:
         if not current or caller.scope is None:
             return edge.refuse(request, route, caller, verdict, UNAVAILABLE)
         try:
-            question = self._question(request, endpoint, caller.scope)
+            scope, now_ns = caller.scope, edge.clock.now_ns()
+            terms, ask = _parse(endpoint.path, request.query)
             found = await self._cache.answer(
-                question.key, edge.poller.revision, question.now_ns, question.ask
+                (scope, endpoint.path, terms),
+                edge.poller.revision,
+                now_ns,
+                lambda: ask(self._query, scope, now_ns),
             )
         except ServiceError as error:
             return edge.refuse(request, route, caller, verdict, problem_of(error))
@@ -71,38 +64,34 @@ class ReadEndpoints:
         return self.reply_with(request, route, found, caller, verdict)
 
     def find(self, request: Request, endpoint: Endpoint | None, scope: Scope) -> CacheEntry | None:
-        """Return the cached answer to a plain request with a key that may read; None if it is not cached."""
+        """Return the cached answer to a plain request of a caller who may read; None if it is not cached."""
         revision = self._edge.poller.revision
         if endpoint is None:
             return CacheEntry(NOT_FOUND, revision, None)
         try:
-            question = self._question(request, endpoint, scope)
+            terms, _ = _parse(endpoint.path, request.query)
         except ServiceError as error:
             return CacheEntry(problem_of(error), revision, None)
-        return self._cache.find(question.key, revision, question.now_ns)
+        return self._cache.find((scope, endpoint.path, terms), revision, self._edge.clock.now_ns())
 
     def reply_with(
         self, request: Request, route: str, found: Encoded | Problem, caller: Caller, verdict: Verdict
     ) -> Reply:
-        """Build the reply of an answer, or of the reason why there is none."""
+        """Build the HTTP response from an answer, or from the error if there is none."""
         if isinstance(found, Problem):
             return self._edge.refuse(request, route, caller, verdict, found)
         if request.if_none_match is not None and names_etag(request.if_none_match, found.etag):
             return Reply(304, found.unchanged, b"", route, caller, verdict, found.unchanged_head)
         return Reply(200, found.headers, found.body, route, caller, verdict, found.head)
 
-    def _question(self, request: Request, endpoint: Endpoint, scope: Scope) -> _Question:
-        """Parse a request. Parsed query strings are cached, except long ones."""
-        query = request.query
-        parse = _parsed if len(query) <= _LONGEST_REMEMBERED else _parsed.__wrapped__
-        terms, ask = parse(endpoint.path, query)
-        now_ns = self._edge.clock.now_ns()
-        return _Question((scope, endpoint.path, terms), now_ns, lambda: ask(self._query, scope, now_ns))
+
+def _parse(path: str, query: bytes) -> Prepared:
+    """Parse the query string for an endpoint. Results are cached, except for long query strings."""
+    return _parsed(path, query) if len(query) <= _LONGEST_REMEMBERED else _parsed.__wrapped__(path, query)
 
 
 @lru_cache(_MOST_REMEMBERED)
 def _parsed(path: str, query: bytes) -> Prepared:
-    """Parse the query string into the question for an endpoint."""
     endpoint = ENDPOINTS_BY_PATH[path]
     names = frozenset(parameter.name for parameter in endpoint.parameters)
     return endpoint.prepare(read_query(query, names))

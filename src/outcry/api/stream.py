@@ -1,4 +1,4 @@
-"""`GET /api/stream`: levels and alerts as server-sent events; and `POST /api/stream/ticket`, which opens it in a page.
+"""`GET /api/stream`: levels and alerts as server-sent events; `POST /api/stream/ticket`: a ticket to open it in a page.
 
 A stream counts as one request, and each key has a maximum of open streams. A client that reconnects with the id of its
 last event receives every alert since, in order and once.
@@ -37,7 +37,7 @@ from outcry.http.errors import (
 from outcry.http.requests import Request
 from outcry.live.model import AlertRow
 from outcry.wire.alerts import AlertEntry
-from outcry.wire.stream import Snapshot, State
+from outcry.wire.stream import Snapshot, State, Ticket
 
 STREAM = "/api/stream"
 TICKET = "/api/stream/ticket"
@@ -53,19 +53,13 @@ _RETRY = b"retry: 2000\n\n"
 _MAX_ID_DIGITS = 18
 
 
-class Ticket(msgspec.Struct, frozen=True, rename="camel"):
-    """Answer of `POST /api/stream/ticket`."""
+@dataclass(frozen=True, slots=True)
+class OpenedStream:
+    """An accepted stream. `reply`: its response without a body. `first`: its first events, removed once sent."""
 
-    ticket: str
-    expires_in_seconds: int
-
-
-@dataclass(slots=True)
-class OpenedStream(Reply):
-    """An accepted stream. `first`: its first events."""
-
-    reader: StreamReader | None = None
-    first: Sequence[bytes] = ()
+    reply: Reply
+    reader: StreamReader
+    first: list[bytes]
 
 
 class Streams:
@@ -91,13 +85,15 @@ class Streams:
         return crowded or self._open_streams(caller) >= _allowed(caller)
 
     def too_many(self, route: str, request: Request, caller: Caller, verdict: Verdict) -> Reply:
-        """Return the refusal of a stream over the maximum."""
+        """Return the reply that refuses another stream to a caller with the maximum number of open streams."""
         self._edge.metrics.refuse(caller.tier)
         problem = too_many_streams(RETRY_AFTER_MS, _allowed(caller))
         return self._edge.refuse(request, route, caller, verdict, problem)
 
-    async def reply(self, request: Request, caller: Caller, verdict: Verdict, *, current: bool) -> Reply:
-        """Answer an authenticated caller. `current`: whether keys were checked within the last second."""
+    async def reply(
+        self, request: Request, caller: Caller, verdict: Verdict, *, current: bool
+    ) -> Reply | OpenedStream:
+        """Open a stream, issue a ticket, or refuse. `current`: whether keys were checked within the last second."""
         edge, route = self._edge, request.path
         methods = ("POST",) if request.place == TICKET else ("GET", "HEAD")
         if request.method not in methods:
@@ -125,7 +121,9 @@ class Streams:
             return edge.failed(request, route, error, caller)
 
     def _issue_ticket(self, caller: Caller, verdict: Verdict) -> Reply:
-        body = msgspec.json.encode(Ticket(self._hub.tickets.give(caller), LIFETIME_S))
+        body = msgspec.json.encode(
+            Ticket(ticket=self._hub.tickets.give(caller), expires_in_seconds=LIFETIME_S)
+        )
         headers: Headers = [
             (b"content-type", JSON_TYPE.encode()),
             (b"content-length", b"%d" % len(body)),
@@ -139,7 +137,9 @@ class Streams:
     def _open_streams(self, caller: Caller) -> int:
         return sum(reader.caller.subject == caller.subject for reader in self._hub.readers)
 
-    async def _open_stream(self, request: Request, caller: Caller, scope: Scope, verdict: Verdict) -> Reply:
+    async def _open_stream(
+        self, request: Request, caller: Caller, scope: Scope, verdict: Verdict
+    ) -> Reply | OpenedStream:
         given = read_query(request.query, NAMES)
         names = _symbol_names(given)
         requested = await self._hub.sources.resolve_symbols(scope, names) if names else None
@@ -156,7 +156,7 @@ class Streams:
             self._hub.release(reader)
             raise
         reader.opening = False
-        return OpenedStream(200, STREAM_HEADERS, b"", STREAM, caller, verdict, reader=reader, first=first)
+        return OpenedStream(Reply(200, STREAM_HEADERS, b"", STREAM, caller, verdict), reader, first)
 
     async def _first_events(self, reader: StreamReader, scope: Scope, last_id: int | None) -> list[bytes]:
         """Return the events to send first: alerts missed since the last connection, then the current state."""
@@ -176,7 +176,7 @@ class Streams:
     def _alerts(
         self, scope: Scope, alert_filter: AlertFilter, last_id: int | None
     ) -> tuple[MissedAlerts | None, list[AlertRow], int]:
-        """Return the alerts missed since `last_id`, today's other alerts, and the newest `seq` (alert number) of both.
+        """Return the alerts missed since `last_id`, the others of today, and the newest `seq` (alert number) of all.
 
         Runs in a thread.
         """
@@ -222,7 +222,7 @@ def _ticket(query: bytes) -> str:
 def _symbol_names(given: Mapping[str, str]) -> list[str]:
     """Return the symbols in the parameter `symbols` or `symbol`, which are separated by commas.
 
-    Both names work, because an ignored parameter would open a stream of everything. Raises `UnknownSymbol` for a
+    Both names work. If one were ignored, its request would open a stream of all symbols. Raises `UnknownSymbol` for a
     malformed name, and `InvalidParameter` for both parameters or too many symbols.
     """
     if "symbols" in given and "symbol" in given:
@@ -237,7 +237,7 @@ def _symbol_names(given: Mapping[str, str]) -> list[str]:
 def _one_per_product(requested: Sequence[RequestedSymbol]) -> list[RequestedSymbol]:
     """Return each requested symbol once. Raises `InvalidParameter` for two contracts of one product.
 
-    Their events could not be distinguished.
+    Events name only the product, so the events of two contracts could not be distinguished.
     """
     found: dict[str, RequestedSymbol] = {}
     for each in requested:

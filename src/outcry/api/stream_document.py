@@ -5,9 +5,9 @@ OpenAPI cannot describe events, so the text names them and the schemas are liste
 
 from typing import Any
 
-from outcry.api.stream import STREAM, TICKET, Ticket
+from outcry.api.stream import STREAM, TICKET
 from outcry.api.tickets import LIFETIME_S
-from outcry.wire.stream import Quote, Snapshot, State
+from outcry.wire.stream import Quote, Snapshot, State, Ticket
 
 STREAM_SCHEMAS = (Snapshot, Quote, State, Ticket)
 STREAM_ERRORS = ("unknown_symbol",)
@@ -43,6 +43,7 @@ def _stream_operation(headers: dict[str, Any], refusals: dict[str, Any]) -> dict
     stream = {"text/event-stream": {"schema": {"type": "string"}}}
     return {
         "operationId": "getStream",
+        "tags": ["Stream"],
         "summary": "Stream levels and alerts as they change.",
         "description": _EVENTS,
         "security": [{"ApiKey": []}, {"Ticket": []}],
@@ -67,6 +68,7 @@ def _ticket_operation(headers: dict[str, Any], refusals: dict[str, Any]) -> dict
     ticket = {"application/json": {"schema": {"$ref": f"#/components/schemas/{Ticket.__name__}"}}}
     return {
         "operationId": "postStreamTicket",
+        "tags": ["Stream"],
         "summary": f"Create a ticket that opens one stream from a web page within {LIFETIME_S} seconds.",
         "responses": {
             "200": {

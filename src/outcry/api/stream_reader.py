@@ -1,4 +1,4 @@
-"""One open event stream: what its client has received, and so which events to send next.
+"""One open event stream: what its client has received, and which events to send next.
 
 A stream has no queue. Its position is one sequence number for alerts and one cursor per symbol. A slow client therefore
 needs no more memory than a fast one, and receives the newest data when it reads again.
@@ -18,7 +18,7 @@ CHUNK_BYTES = 16 * 1024
 
 
 class SharedChannel:
-    """The newest events of a live channel, encoded once for all its readers.
+    """The newest events of a channel (a contract's live data), encoded once for all its readers.
 
     `version`: version of the channel that the events show.
     """
@@ -36,9 +36,9 @@ class SharedChannel:
 class SymbolCursor:
     """What a stream's client has received of one symbol.
 
-    shared: the live channel of the symbol, if any. delayed: the completed session's events, None until loaded. reason:
-    `live`, or the code of why the symbol is not live. sent: the state sent last. latest: the events that the client has
-    received completely.
+    shared: the channel (live data) of the symbol, if any. delayed: the completed session's events, None until loaded.
+    reason: `live`, or the code of why the symbol is not live. sent: the state sent last. latest: the events that the
+    client has received completely.
     """
 
     __slots__ = ("delayed", "latest", "reason", "requested", "sent", "shared")
@@ -91,10 +91,10 @@ class SymbolCursor:
     def _stripped(self, events: SymbolEvents) -> SymbolEvents:
         """Return the events to store after they were sent.
 
-        For a completed session that is without its answer, to save memory.
+        For a completed session the answer is left out, to save memory.
         """
         if events is self.delayed and events is not NO_EVENTS:
-            self.delayed = SymbolEvents(events.source, events.as_of, b"", events.rest, b"", b"")
+            self.delayed = SymbolEvents(events.source, events.as_of, events.rest, b"", bytes)
             return self.delayed
         return events
 
@@ -138,7 +138,7 @@ class StreamReader:
         self.wake.set()
 
     def use_channel(self, cursor: SymbolCursor, shared: SharedChannel | None) -> None:
-        """Set the live channel from which a symbol's events come; None for none."""
+        """Set the channel (a contract's live data) from which a symbol's events come; None if it has no live data."""
         before = cursor.shared
         if before is shared:
             return
@@ -149,7 +149,7 @@ class StreamReader:
         cursor.shared, cursor.delayed = shared, None
 
     def release(self) -> None:
-        """Stop reading all channels."""
+        """Stop reading the live data of all symbols, because this stream has ended."""
         for cursor in self.cursors.values():
             self.use_channel(cursor, None)
 

@@ -1,7 +1,7 @@
-"""Selects where the events of open streams come from: for each symbol a live channel, or the newest completed session.
+"""Selects where the events of open streams come from: for each symbol a live feed, or the newest completed session.
 
-Each answer is built once for all streams that show it, in a thread. The query service selects the feed, as for every
-other endpoint.
+A thread builds each answer once, for all streams that show it. The query service selects the feed, as for every other
+endpoint.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class StreamSources:
         self._store_threads = ThreadPoolExecutor(_STORE_THREADS, "outcry-stream")
 
     def close(self) -> None:
-        """Stop the threads."""
+        """Stop the threads that build the answers."""
         for pool in (self._registry_thread, self._store_threads):
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -105,7 +105,7 @@ class StreamSources:
         return await self.on_registry_thread(resolve)
 
     async def refresh(self) -> list[ChannelUpdate]:
-        """Render the live channels that changed; return those with new events."""
+        """Render the channels (contracts' live data) that changed; return those with new events."""
         for place in [place for place, shared in self._shared.items() if not shared.readers]:
             del self._shared[place]
         return await self._render(
@@ -174,17 +174,15 @@ class StreamSources:
     def _events_of(
         self, seen: VisibleChannel, before: SymbolEvents | None
     ) -> tuple[int, SymbolEvents | None]:
-        """Return the version and the events of a live channel; the same events if it has not changed.
+        """Return the version and the events of a channel (live data); `before` if it has not changed.
 
         Runs in a thread.
         """
-        version = seen.channel.version
-        found = self._live_answers.live_bytes(seen)
-        if found is None:
+        version = seen.channel.version  # read first: a change during the computation is then computed again
+        view = self._live_answers.view(seen)
+        if view is None or view.live is None:
             return version, None
-        if before is not None and before.answer == found[1]:
-            return found[0], before
-        return found[0], live_events(found, seen.source)
+        return version, live_events(view, view.live, before)
 
     def _share(self, seen: VisibleChannel) -> SharedChannel:
         place = (seen.channel, seen.source)
@@ -194,7 +192,7 @@ class StreamSources:
         return shared
 
     async def _visible_products(self, scope: Scope, now_ns: int) -> list[str]:
-        """Return the products of which the scope's owner may read any data."""
+        """Return the products that the caller with this scope may read any data of."""
         revision = self._edge.poller.store_revision
         cached = self._visible.get(scope)
         if cached is None or cached[0] != revision or now_ns >= cached[1]:
@@ -209,7 +207,7 @@ class StreamSources:
     def _live_source(
         self, scope: Scope, requested: RequestedSymbol, now_ns: int
     ) -> tuple[VisibleChannel | None, str]:
-        """Return the live channel of a symbol, and its state or the reason why it is not live. Runs in a thread."""
+        """Return the channel (live data) of a symbol, and `live` or why it is not live. Runs in a thread."""
         try:
             found = self._query.watch(scope, requested.symbol, now_ns)
         except UnknownSymbol:  # removed since the stream was opened
@@ -221,7 +219,7 @@ class StreamSources:
     async def _load_delayed(self, cursor: SymbolCursor, scope: Scope, now_ns: int) -> int:
         """Load the events of a completed session into a stream's cursor; return when they expire (ns UTC).
 
-        A change of the database ends them earlier. Nothing is loaded if the symbol went live in the meantime.
+        A change of the database makes them expire earlier. Nothing is loaded if the symbol went live in the meantime.
         """
         symbol, revision = cursor.requested.symbol, self._edge.poller.store_revision
         cached = self._delayed.get((scope, symbol))

@@ -1,7 +1,7 @@
 """Writes events to a client, no faster than it reads.
 
-Unread data is bounded: two chunks of 16 KiB in this process, and one more than the client's window in the kernel. A
-client that reads nothing for a minute is disconnected.
+At most this much unread data waits for a client: two chunks of 16 KiB in this process and, in the kernel, one chunk
+beyond the client's receive window. A client that reads nothing for a minute is disconnected.
 """
 
 import asyncio
@@ -33,9 +33,7 @@ async def write_stream(
     send: Send,
 ) -> None:
     """Send a whole stream: the response head, then events until it ends."""
-    reader = opened.reader
-    if reader is None:
-        raise ValueError("a stream without a follower")
+    reader, reply = opened.reader, opened.reply
     transport: asyncio.Transport | None = request.scope.get("extensions", {}).get(TRANSPORT)
     if transport is not None:
         _bound(transport)
@@ -43,11 +41,10 @@ async def write_stream(
     watching = asyncio.ensure_future(_watch(receive, reader))
     writer = _StreamWriter(hub, reader, send)
     try:
-        request_id = request.request_id.encode("ascii")
-        headers = [*opened.headers, _CLOSE, *fixed_headers(opened.caller)]
-        headers += limit_headers(opened.verdict, request_id)
-        await send({"type": "http.response.start", "status": opened.status, "headers": headers})
-        edge.note(request, opened.route, opened.status, opened.caller, started_ns)
+        headers = [*reply.headers, _CLOSE, *fixed_headers(reply.caller)]
+        headers += limit_headers(reply.verdict, request.id_bytes)
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        edge.note(request, reply.route, reply.status, reply.caller, started_ns)
         await writer.run(opened)
     except Exception as error:  # noqa: BLE001 - the last supervisor before the socket
         path, query = for_log(request.path, request.query)
@@ -72,7 +69,10 @@ class _StreamWriter:
     async def run(self, opened: OpenedStream) -> None:
         """Write events until the stream ends."""
         reader = self._follower
-        await self._write(b"".join(opened.first))
+        first = b"".join(opened.first)
+        opened.first.clear()  # some kB, which the stream would otherwise retain until it ends
+        await self._write(first)
+        del first
         while not reader.ended:
             await self._write_unsent()
             await self._wait()
@@ -83,7 +83,7 @@ class _StreamWriter:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _wait(self) -> None:
-        """Wait for new events. While it is not confirmed that the caller still has access, wait at most one tick."""
+        """Wait for new events. While the caller's access is not confirmed, wait only briefly, then check again."""
         reader = self._follower
         reader.waits = True
         if self._hub.is_current(reader):

@@ -1,4 +1,4 @@
-"""Tickets for the event stream. A page sends one instead of a key, because `EventSource` cannot send headers.
+"""Tickets for the event stream. A page sends a ticket instead of a key, because `EventSource` cannot send headers.
 
 A ticket opens one stream within 30 seconds, for the key that requested it. It is encrypted, so only processes that
 share the secret can create and read tickets. Each process records the tickets used there and rejects a second use. The
@@ -34,7 +34,7 @@ class Tickets:
         return self._sealed.give(_PURPOSE, _LASTING_NS, key=caller.name, subject=caller.subject, once=once)
 
     def take(self, ticket: str) -> tuple[str, str] | None:
-        """Use up a ticket; return the name and subject of the key that requested it.
+        """Mark a ticket as used; return the name and limiter subject of the key that requested the ticket.
 
         Return None if the ticket is invalid, used or expired.
         """

@@ -1,1 +1,1 @@
-"""The object graph, built by plain functions from the settings."""
+"""Build the objects of a process from the settings, by plain functions."""

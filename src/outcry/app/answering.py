@@ -1,4 +1,4 @@
-"""The web application of a process, for a single process and for a cluster."""
+"""Build the web application of a process, whether the process runs alone or in a cluster."""
 
 import atexit
 import sys
@@ -14,11 +14,12 @@ from outcry.app.people import People
 from outcry.app.secret import derived
 from outcry.base.log_writer import LogWriter
 from outcry.connections.service import BrokerConnections
+from outcry.http.metrics import Metrics
 from outcry.trades.push_format import Intake
 
 
 class Served(NamedTuple):
-    """The application of a process, and the parts of it that concern users."""
+    """The web application of a process, and its parts that concern users."""
 
     application: Application
     people: People
@@ -31,7 +32,8 @@ def answering(
     """Build the application for the roles of this process.
 
     live: the live service. pushes: the receiver of pushed feeds. connections: users' own feeds, for the pages.
-    degraded: by part, whether it works only partly while requests are still answered.
+    degraded: functions by name of a part; each returns whether that part works only partly while requests are still
+    answered.
     """
     settings, roles = installation.settings, installation.settings.roles
     lines = LogWriter(sys.stderr.buffer)
@@ -66,7 +68,22 @@ def answering(
         log=cast("BinaryIO", lines),
         shares_store=bool(settings.cluster),
     )
-    return Served(create_app(services, options), people)
+    application = create_app(services, options)
+    _measure_disk(application.edge.metrics, installation)
+    return Served(application, people)
+
+
+def _measure_disk(metrics: Metrics, installation: Installation) -> None:
+    """Register metrics of the disk with the data folder."""
+    disk = installation.disk
+    metrics.gauge(
+        "outcry_disk_free_bytes", "Free space on the disk of the data folder.", lambda: disk.left_bytes
+    )
+    metrics.gauge(
+        "outcry_disk_reserve_bytes",
+        "Free space below which market data is rejected; 0: no reserve.",
+        lambda: disk.reserve_bytes,
+    )
 
 
 def discard(_value: object) -> None:

@@ -1,4 +1,4 @@
-"""The application to serve: everything in one process, or this process's roles in a cluster."""
+"""Build the application to serve: everything in one process, or this process's roles in a cluster."""
 
 from collections.abc import Sequence
 
@@ -16,8 +16,11 @@ from outcry.trades.feed import Feed
 def build_application(
     installation: Installation, feeds: Sequence[tuple[int, Feed]] = (), people: People | None = None
 ) -> Served:
-    """Build the application. feeds: the operator's feeds, with their owners. people: users and pages for a single
-    process; built here if None."""
+    """Build the application that a process serves.
+
+    feeds: the operator's feeds, with their owners. people: browser sessions, sign-in and delivery of a single process;
+    built by this function if None.
+    """
     if installation.settings.cluster:
         # Needs the libraries of the extra `cluster`, which a single process does without.
         from outcry.app.cluster import part_of_cluster  # noqa: PLC0415

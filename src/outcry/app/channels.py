@@ -1,4 +1,7 @@
-"""The channels of delivery, built from settings. `app.delivery` imports this module when they are first used."""
+"""Build the channels that deliver alerts, such as webhook and Slack, from the settings.
+
+`app.delivery` imports this module when the channels are first used.
+"""
 
 from outcry.app.outside import mail_from, mail_server
 from outcry.app.settings import Settings

@@ -1,7 +1,7 @@
-"""One process of a cluster, built from an installation: the parts of its roles that communicate over the bus.
+"""Build one process of a cluster: the parts of its roles that communicate over the message bus (NATS).
 
 A process starts even if other processes are unavailable, and restarts each part that fails. The other modules of `app`
-build the parts that a single process has too.
+build the parts that a service in a single process needs too.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ Part = Callable[[], Coroutine[Any, Any, object]]
 
 
 class ClusterSide:
-    """The part of a cluster process beside answering requests: live streams, feeds, shared limits and replicas.
+    """What a cluster process does besides answering requests: live streams, feeds, shared limits and replicas.
 
     The process's roles decide which of them run. Implements `api.app.Background`.
     """
@@ -118,7 +118,7 @@ class ClusterSide:
 
     @property
     def failed(self) -> bool:
-        """Whether the background task has ended, for example because it could not join the cluster."""
+        """Whether the task that runs all parts has ended, for example because it could not join the cluster."""
         return self._running is not None and self._running.done()
 
     def counted(self) -> Mapping[str, int]:
@@ -126,7 +126,7 @@ class ClusterSide:
         return self._engine.counted() if self._engine is not None else {}
 
     async def stop(self) -> None:
-        """Transfer this process's partitions to other processes, then leave the cluster."""
+        """Release this process's partitions (its shares of the work) to other processes, then leave the cluster."""
         await self._tasks.stop()
         self._running = None
 
@@ -150,18 +150,18 @@ class ClusterSide:
                 group.create_task(repeat(part, _AGAIN_S, partial(self._part_failed, name)), name=name)
 
     def _part_failed(self, name: str, problem: Exception) -> None:
-        """Log the error of a part of this process, which then restarts."""
+        """Log the error with which a part of this process failed, such as the engine. The part then restarts."""
         self._faulty_until_s[name] = monotonic() + _FAULTY_S
         self._say(LogEvent.CLUSTER_PART_FAILED, part=name, problem=repr(problem))
 
     # -- parts of the roles, built again at each restart
 
     def _complete(self) -> bool:
-        """Return whether the registry lists every stream of the cluster."""
+        """Return whether this process's registry of live sessions lists every stream of the cluster."""
         return self._mirror.complete
 
     async def _run_feeds(self) -> None:
-        """Run this process's share of users' connections, and its own feeds."""
+        """Run this process's share of users' broker connections, and the operator's feeds of this process."""
         partitions = NatsPartitions(self.link, self.presence, "feeds", self._say)
         await run_feeds(self._installation, self.calls, partitions, self._complete, self._feeds, self._say)
 
@@ -195,9 +195,8 @@ class ClusterSide:
 
             partitions = NatsPartitions(self.link, self.presence, "engine", self._say)
             worker = PartitionWorker(engine, log, partitions, publisher, serve)
-            async with (
-                asyncio.TaskGroup() as group
-            ):  # an engine without a publisher is useless, so both restart together
+            # An engine without a publisher is useless, so both restart together.
+            async with asyncio.TaskGroup() as group:
                 telling = group.create_task(publisher.run(), name="publisher")
                 try:
                     await worker.run()

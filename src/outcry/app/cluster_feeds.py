@@ -1,4 +1,4 @@
-"""The role `feeds`, built from an installation. Feeds run in this process and send their trades to engines."""
+"""Run the role `feeds` of a cluster process: its feeds send their trades to the processes with the role `engine`."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -30,7 +30,7 @@ async def run_feeds(
     installation: Installation, calls: NatsCalls, partitions: Partitions, complete: Callable[[], bool],
     own: Sequence[tuple[int, Feed]], report: Report,
 ) -> None:  # fmt: skip
-    """Run feeds until cancelled: this process's share of users' connections, and `own`.
+    """Run feeds until cancelled: this process's share of users' connections, and the operator's feeds `own`.
 
     complete: whether the registry of this process lists every stream.
     """
@@ -52,7 +52,7 @@ async def run_feeds(
 def own_spool(folder: Path, limit_bytes: int = SPOOL_BYTES) -> Generator[Spool]:
     """Open an empty spool (queue of pushes on disk) for this process only.
 
-    The spool can start empty: vendors resend trades that an ended process had not passed on.
+    The spool need not survive its process, because vendors resend the trades that an ended process did not pass on.
     """
     with ExitStack() as held:
         for number in count():

@@ -1,4 +1,4 @@
-"""Delivery of alerts, built from an installation. The channels load when they are first used."""
+"""Build the delivery of alerts from an installation. The code of its channels loads when it is first used."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""Users' broker connections, built from an installation: their store, vault and supervisor."""
+"""Build users' broker connections from an installation: their store, credential vault and supervisor."""
 
 from collections.abc import Callable, Collection
 
@@ -23,7 +23,7 @@ def connections_of(
 def brokers_of(installation: Installation) -> Callable[[int], Collection[str]]:
     """Return a function that looks up, by user id, the feed names of the user's connections.
 
-    It queries the database.
+    Each call of that function queries the database.
     """
     store = SqlConnectionStore(installation.database)
     return lambda user_id: {row.broker for row in store.rows(user_id)} if user_id else ()

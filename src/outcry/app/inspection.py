@@ -1,8 +1,8 @@
 """Open an installation for inspection: nothing is created, migrated, locked for writing or changed.
 
-SQLite's write-ahead mode wants to create files beside the database even to read it. So a database that nothing has open
-is read as immutable, and one in use with `mode=ro`. A private copy is read where neither works (a read-only folder
-after a crash), or where the schema is older than this program's.
+In write-ahead mode SQLite creates files beside the database, even to read it. So a database that no process has open is
+read as immutable, and one in use with `mode=ro`. If neither works (in a read-only folder after a crash), or if the
+schema is older than this program's, a private copy is read.
 """
 
 import shutil
@@ -47,7 +47,7 @@ class Inspection:
 
 
 def check_installed(settings: Settings) -> None:
-    """Raise `NoInstallation` for a folder without a used database."""
+    """Raise `NoInstallation` if the data folder has no database, or an empty one."""
     folder, database = settings.folder, settings.folder / DATABASE_FILE
     if settings.database_url:
         if not folder.is_dir():

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -20,6 +21,8 @@ from outcry.app.secret import server_secret
 from outcry.app.settings import BadSettings, Settings
 from outcry.app.vault import vault_of
 from outcry.base.clock import Clock, SystemClock
+from outcry.base.extras import install_command
+from outcry.base.portable_files import is_open_to_others
 from outcry.connections.vault import Vault
 from outcry.connections.vault_store import SqlVaultStore
 from outcry.database.database import DATABASE_FILE, Database, open_engine, sqlite_url
@@ -32,10 +35,12 @@ from outcry.live.file_log import FileLog
 from outcry.live.registry import Registry
 from outcry.live.store import LiveStore
 from outcry.people.store import SqlIdentityStore
-from outcry.recordings.importing import Importer
-from outcry.recordings.tape import TapeFolder
 from outcry.sessions.store import SqlStore
 from outcry.trades.reference_tables import Reference, load_reference
+
+if TYPE_CHECKING:
+    from outcry.recordings.importing import Importer
+    from outcry.recordings.tape import TapeFolder
 
 LOG_FOLDER = "live"
 
@@ -55,7 +60,6 @@ class Installation:
     engine: Engine
     database: Database
     store: SqlStore
-    tape: TapeFolder
     disk: Disk
     keys: ApiKeys
     licences: Licences
@@ -73,18 +77,26 @@ class Installation:
 
     @property
     def site(self) -> str:
-        """The URL of the pages, for links in messages. Without `public_url` it is the port on this machine."""
+        """The URL of the pages, for links in messages. Without the setting `public_url` it is on `localhost`."""
         return self.settings.public_url.rstrip("/") or f"http://localhost:{self.settings.port}"
 
     @cached_property
     def log(self) -> BackgroundLog:
-        """The log of every live stream. The process that serves locks it with `exclusively`."""
+        """The log of all live streams. The process that serves locks the log with `exclusively`."""
         return BackgroundLog(FileLog(self.settings.folder / LOG_FOLDER))
 
     @cached_property
-    def importer(self) -> Importer:
-        """The importer of recordings. Only the import needs pyarrow, which takes long to load."""
-        from outcry.recordings.formats.file_library import FileLibrary  # noqa: PLC0415
+    def tape(self) -> "TapeFolder":
+        """The tape: the folder with the trades of completed sessions."""
+        from outcry.recordings.tape import TapeFolder  # noqa: PLC0415 - imports databento-dbn
+
+        return TapeFolder(self.settings.folder / "tape")
+
+    @cached_property
+    def importer(self) -> "Importer":
+        """The importer of recordings, for files and ended live sessions."""
+        from outcry.recordings.formats.file_library import FileLibrary  # noqa: PLC0415 - imports readers
+        from outcry.recordings.importing import Importer  # noqa: PLC0415 - imports databento-dbn
 
         return Importer(
             FileLibrary(), self.store, self.tape, self.reference.universe, self.reference.calendar
@@ -119,7 +131,6 @@ def open_installation(
         if not settings.database_url:
             _keep_private(folder / DATABASE_FILE)
         prepare(engine)
-        tape = TapeFolder(folder / "tape")
         secret = server_secret(settings, SqlIdentityStore(database))
         yield Installation(
             settings=settings,
@@ -129,7 +140,6 @@ def open_installation(
             engine=engine,
             database=database,
             store=store,
-            tape=tape,
             disk=disk,
             keys=ApiKeys(store, secret, clock),
             licences=Licences(store),
@@ -151,16 +161,16 @@ def _engine(settings: Settings) -> Engine:
         # the URL is not repeated, because it may contain a password
         raise BadSettings(
             f"Invalid OUTCRY_DATABASE_URL ({type(problem).__name__}). Use a PostgreSQL URL such as "
-            "postgresql://user@host/outcry, and install its driver: pip install 'outcry[cluster]'. Leave it empty for "
+            f"postgresql://user@host/outcry, and install its driver: {install_command('cluster')}. Leave it empty for "
             "SQLite."
         ) from None
 
 
 def _keep_private(path: Path) -> None:
-    """Restrict access to the database file to its owner, because it contains password hashes.
+    """Let only its owner access the database file, because the file contains password hashes.
 
-    SQLite gives its other files the same mode.
+    SQLite gives the files that it creates beside the database the same mode.
     """
     path.touch(mode=0o600)
-    if path.stat().st_mode & 0o077:
+    if is_open_to_others(path):
         path.chmod(0o600)

@@ -1,4 +1,4 @@
-"""The live engine, built from an installation."""
+"""Build the live engine, which computes levels and alerts from feeds, from an installation."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ from outcry.trades.feed import Feed
 
 
 def live_engine(installation: Installation) -> Engine:
-    """Build the engine of a single process, with its log in files."""
+    """Build the live engine of a service that runs in one process. The engine writes its log to files."""
     return engine_over(installation, installation.log, installation.alerts, installation.registry)
 
 
@@ -30,15 +30,18 @@ def engine_over(
 ) -> Engine:
     """Build the live engine over a log and a registry of live sessions. by: name of this process in a cluster."""
     universe, calendar = installation.reference.universe, installation.reference.calendar
-    stores = Stores(
-        log, snapshots, installation.alerts, installation.store,
-        Archive(lambda: installation.importer, calendar.session_at),
-    )  # fmt: skip
+    stores = stores_of(installation, log, snapshots)
     # The demo simulates a morning at its start. Alerts of that morning are not delivered.
     since_ns = installation.market_clock.now_ns() if installation.simulated else 0
     fan_out = partial(_fan_out, installation, since_ns)
     market = Market(universe, calendar, installation.market_clock, installation.licences.of_user, fan_out)
     return Engine(stores, market, registry, by=by)
+
+
+def stores_of(installation: Installation, log: TradeLog, snapshots: Snapshots) -> Stores:
+    """Return the stores of a live engine over a log."""
+    archive = Archive(lambda: installation.importer, installation.reference.calendar.session_at)
+    return Stores(log, snapshots, installation.alerts, installation.store, archive)
 
 
 def live_service(installation: Installation, feeds: Sequence[tuple[int, Feed]] = ()) -> LiveService:
@@ -47,18 +50,18 @@ def live_service(installation: Installation, feeds: Sequence[tuple[int, Feed]] =
 
 
 def _fan_out(installation: Installation, since_ns: int) -> FanOut:
-    """Return who receives alerts under the current grants, by a database query. since_ns: see `FanOut`."""
+    """Return the `FanOut`, which decides who receives alerts, under the current grants. Queries the database."""
     now_ns = installation.clock.now_ns()
     installation.licences.refresh(now_ns)
     return FanOut(installation.licences.audience, now_ns, since_ns)
 
 
 def tails(installation: Installation) -> list[tuple[int, Feed]]:
-    """Build a feed for each growing file of the settings. Raises `FileRefused`."""
+    """Build a feed for each growing Sierra Chart file in the setting `tail`. Raises `FileRefused`."""
     paths = [Path(path.strip()) for path in installation.settings.tail.split(",") if path.strip()]
     if not paths:
         return []
-    from outcry.feeds.scid_tail import tail_of  # noqa: PLC0415 - imports pyarrow
+    from outcry.feeds.scid_tail import tail_of  # noqa: PLC0415 - imports readers of files
 
     today = datetime.fromtimestamp(installation.clock.now_ns() // NANOS_PER_SECOND, UTC).date()
     universe = installation.reference.universe
@@ -66,7 +69,7 @@ def tails(installation: Installation) -> list[tuple[int, Feed]]:
 
 
 def quotas(installation: Installation, engine: Engine) -> Quotas:
-    """Build the quotas of pushed feeds, measured in the data folder."""
+    """Build the storage quotas of users' pushed feeds. Usage is measured in the data folder."""
     settings, folder = installation.settings, installation.settings.folder
 
     def measure(owner: int) -> int:

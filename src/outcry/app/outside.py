@@ -1,4 +1,4 @@
-"""External services from the settings: the mail server and the OpenID provider."""
+"""Build the clients of external services from the settings: the mail server and the OpenID provider."""
 
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ def mail_server(settings: Settings) -> SmtpServer:
 
 
 def mail_from(settings: Settings) -> str:
-    """Return the sender of emails."""
+    """Return the sender address of emails."""
     return f"Outcry <{settings.mail_from}>"
 
 

@@ -1,6 +1,7 @@
-"""Sign-in, subscriptions and the pages over them, built from an installation.
+"""Build sign-in, subscriptions (webhooks and emails) and the pages from an installation.
 
-`app.people` imports this module when they are first used, because it imports all pages and all ways to sign in.
+`app.people` imports this module only when a page is first used, because this module imports all pages and sign-in
+methods.
 """
 
 from collections.abc import Callable
@@ -36,7 +37,7 @@ from outcry.web.page_services import PageServices, UsageOf
 
 @dataclass(frozen=True)
 class Accounts:
-    """Users' accounts: sign-in, subscriptions, and the consent of readers of emails."""
+    """Users' accounts: sign-in, subscriptions, and the consent of people who receive alerts by email."""
 
     identity: Identity
     subscriptions: Subscriptions
@@ -48,7 +49,7 @@ def accounts_of(
     installation: Installation, browser_sessions: BrowserSessions, first_run: FirstRun, tries: PromptLimiter,
     mailer: SmtpMailer | None, delivery: Delivery, outbox: SqlOutbox, encryptor: Encryptor, links: ConsentLinks,
 ) -> Accounts:  # fmt: skip
-    """Build users' accounts. tries: counter of sign-in attempts. links: consent links in emails."""
+    """Build sign-in, subscriptions and email consent. tries: counter of sign-in attempts. links: links in emails."""
     settings, clock, steady_ns = installation.settings, installation.clock, installation.steady_ns
     identity = Identity(
         SqlIdentityStore(installation.database), browser_sessions, tries, clock,

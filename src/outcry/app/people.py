@@ -1,6 +1,6 @@
-"""Users: their browser sessions, sign-in, subscriptions and delivery, built from an installation.
+"""Build the objects of a process that serve users: browser sessions, sign-in, subscriptions and delivery.
 
-Each use of the server's secret has its own derived key. Sign-in and the pages load when they are first used.
+Each use of the server's secret has its own derived key. The code of sign-in and pages loads when it is first used.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class People:
-    """The users' part of the service. accounts: what only pages and commands use."""
+    """The objects of a process that serve users: browser sessions, sign-in, subscriptions and delivery.
+
+    accounts: sign-in and subscriptions, which only pages and commands use.
+    """
 
     installation: Installation
     browser_sessions: BrowserSessions
@@ -48,17 +51,17 @@ class People:
 
     @property
     def identity(self) -> "Identity":
-        """Sign-in and its security."""
+        """Sign-in with passwords, passkeys, emailed links or OpenID, second factors, and limits on attempts."""
         return self.accounts().identity
 
     @property
     def subscriptions(self) -> "Subscriptions":
-        """Users' webhooks and emails."""
+        """The users' webhooks and email digests of alerts."""
         return self.accounts().subscriptions
 
     @property
     def consent(self) -> "MailConsent":
-        """Consent of readers of emails."""
+        """The service that asks people for consent before they receive alerts by email."""
         return self.accounts().consent
 
     @property
@@ -98,7 +101,10 @@ class People:
 def people_of(
     installation: Installation, tries: PromptLimiter | None = None, limiter: Limiter | None = None
 ) -> People:
-    """Build users and delivery. tries, limiter: counters of sign-in attempts and requests; local ones if None."""
+    """Build sign-in, subscriptions and delivery.
+
+    tries, limiter: limits on sign-in attempts and requests; None: counted in this process only.
+    """
     store = SqlIdentityStore(installation.database)
     browser_sessions = BrowserSessions(store, derived(installation.secret, "sessions"), installation.clock)
     steady_ns, public_url = installation.steady_ns, installation.settings.public_url

@@ -1,4 +1,4 @@
-"""The server's secret: the key of stored hashes, from which encryption keys are derived.
+"""The server's secret. It is the key of stored hashes, such as those of API keys; encryption keys are derived from it.
 
 It comes from the settings, or from a file created at the first start. If the secret is lost, the service refuses to
 start instead of creating a new one, because existing API keys and encrypted values would stop working.
@@ -11,6 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from outcry.app.settings import Settings
+from outcry.base.portable_files import write_private
 from outcry.people.store import SqlIdentityStore
 
 SECRET_FILE = "secret.key"  # noqa: S105 - a file's name
@@ -35,7 +36,7 @@ def server_secret(settings: Settings, people: SqlIdentityStore) -> bytes:
             )
         _new_secret(path)
     try:
-        secret = bytes.fromhex(path.read_text().strip())
+        secret = bytes.fromhex(path.read_text(encoding="ascii").strip())
     except ValueError:
         secret = b""
     if len(secret) != SECRET_BYTES:
@@ -46,14 +47,10 @@ def server_secret(settings: Settings, people: SqlIdentityStore) -> bytes:
 
 
 def _new_secret(path: Path) -> None:
-    """Write the secret to a temporary file and link it, so that no crash or second process sees a partial file."""
+    """Write a new secret to a temporary file and link it at `path`, so that no process ever reads a partial file."""
     draft = path.with_name(f".{SECRET_FILE}.{os.getpid()}")
     draft.unlink(missing_ok=True)
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(secrets.token_bytes(SECRET_BYTES).hex() + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    write_private(draft, secrets.token_bytes(SECRET_BYTES).hex() + "\n")
     with suppress(FileExistsError):  # another process created it first: use that one
         path.hardlink_to(draft)
     draft.unlink()

@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from outcry.base.folders import default_data_folder
+from outcry.base.portable_files import is_open_to_others
 from outcry.delivery.url_rule import read_rule
 from outcry.people.email_address import is_email
 
@@ -64,8 +66,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     limit. push_streams: maximum streams (one per feed and contract) that one user may push.
     disk_reserve_mib: free disk space in `data`, in MiB, below which pushes, imports and replays are rejected, so that
     alerts, deliveries and sign-ins keep working; 0: no reserve.
-    query_timeout_s: seconds before an answer fails with 502 because the database does not respond; 0: 2, in a cluster
-    0.9.
+    query_timeout_s: seconds before an answer fails with 502 because the database does not respond; 0 means 2, in a
+    cluster 0.9.
     session_variants: other regular hours for some products, `{ES = "cash"}` in TOML, `ES=cash,NQ=cash` in the
     environment.
     """
@@ -122,12 +124,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Path(self.data)
 
 
-def default_data_folder(environment: Mapping[str, str]) -> Path:
-    """Return the default data folder, in the user's own data directory."""
-    home = environment.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
-    return Path(home) / "outcry"
-
-
 def read_settings(environment: Mapping[str, str] | None = None, **given: Any) -> Settings:
     """Read the settings. given: command-line options, which override everything; None means not given.
 
@@ -175,7 +171,7 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
 
 
 def _refuse_halves(settings: Settings) -> None:
-    """Check settings that are valid only together with others. Raises `ValueError`."""
+    """Check that settings which need each other are set together. Raises `ValueError`."""
     if unknown := sorted(settings.roles - ROLES):
         raise ValueError(f"role: unknown role {unknown[0]!r}. Use {', '.join(sorted(ROLES))}")
     if settings.cluster and not settings.database_url.startswith("postgresql"):
@@ -234,9 +230,9 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _is_secret(name: str, value: Any) -> bool:
-    """Return whether the value of a setting contains a secret.
+    """Return whether a setting's value contains a secret, such as a password.
 
-    A URL does if it has a password. A NATS URL also does if it has a token in the place of the user name.
+    A URL contains a secret if it has a password. A NATS URL may also have a token in place of the user name.
     """
     if not isinstance(value, str) or "://" not in value:
         return bool(value)
@@ -246,10 +242,8 @@ def _is_secret(name: str, value: Any) -> bool:
 
 def _refuse_readable(path: Path, name: str) -> None:
     """Reject a file with a secret that other users can access. Raises `BadSettings`."""
-    if os.name == "nt":  # Windows has no such mode
-        return
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & 0o077:
+    if is_open_to_others(path):
+        mode = stat.S_IMODE(path.stat().st_mode)
         raise BadSettings(
             f"{path} contains a secret ({name}), but other users can access it (mode {mode:03o}). Run: chmod 600 {path}"
         )
@@ -265,7 +259,7 @@ def _shaped(name: str, value: str) -> Any:
 
 
 def _places(value: str) -> dict[str, dict[str, str]]:
-    """Parse `broker.endpoint=address` pairs, which replace vendors' addresses.
+    """Parse `broker.endpoint=address` pairs: addresses to connect to instead of the vendors' own.
 
     Return addresses by broker and endpoint.
     """

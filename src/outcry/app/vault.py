@@ -1,23 +1,29 @@
-"""The key-encryption keys of the vault, from the settings or from a file created at the first start.
+"""The vault's keys, which encrypt broker credentials; they come from the settings or a file made at the first start.
 
 A lost key is never replaced by another of the same name, because credentials encrypted with it could not be decrypted.
 The file is replaced atomically and lists the newest key first.
 """
 
-import fcntl
 import os
 import re
 import secrets
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from outcry.app.checked_keys import CheckedKeys
 from outcry.app.settings import Settings
 from outcry.base.clock import Clock
-from outcry.connections.vault import KEY_BYTES, Vault, VaultBroken, VaultKeys
+from outcry.base.encryption import KEY_BYTES
+from outcry.base.file_lock import exclusive_lock
+from outcry.base.portable_files import is_open_to_others, replace, sync_folder, write_private
+from outcry.connections.model import VaultKeyRow
+from outcry.connections.vault import Vault, VaultBroken, VaultKeys
 from outcry.connections.vault_store import SqlVaultStore
 
 VAULT_FILE = "vault.key"
+#: Hashes of the keys that a start has checked.
+CHECKED_FILE = "vault.checked"
 VARIABLE = "OUTCRY_VAULT_KEYS"
 _KID = re.compile("[a-z0-9-]{1,32}")
 _ADVICE = (
@@ -35,15 +41,18 @@ def vault_of(settings: Settings, store: SqlVaultStore, clock: Clock) -> Vault:
     if not settings.vault_keys and not (settings.folder / VAULT_FILE).exists() and not store.uses():
         _make_first(settings, store, clock.now_ns())
     vault = Vault(lambda: VaultKeys(read_keys(settings)))
-    newest = vault.keys.newest
-    store.add_vault_key(newest, vault.keys.canary(newest), clock.now_ns())
-    if said := faults(settings, store, vault.keys):
+    keys, newest = vault.keys, vault.keys.newest
+    if newest not in {row.kid for row in store.vault_keys()}:
+        store.add_vault_key(newest, keys.canary(newest), clock.now_ns())
+    checked = CheckedKeys(settings.folder / CHECKED_FILE, keys)
+    if said := faults(settings, store, keys, checked.recognises):
         raise BadVaultKeys(said[0])
+    checked.save()
     return vault
 
 
 def _make_first(settings: Settings, store: SqlVaultStore, now_ns: int) -> None:
-    """Create the key file while nothing is encrypted yet. Lost keys that encrypt nothing are retired."""
+    """Create the key file if no credentials are encrypted yet. Lost keys that encrypt nothing are retired."""
     lost, path = lost_keys(store, None), settings.folder / VAULT_FILE
     draft = _draft(path, {new_name(store): secrets.token_bytes(KEY_BYTES)})
     with suppress(FileExistsError):  # another process created it first: use that one
@@ -70,14 +79,19 @@ def read_keys(settings: Settings) -> Mapping[str, bytes]:
         ) from None
 
 
-def faults(settings: Settings, store: SqlVaultStore, keys: VaultKeys) -> list[str]:
-    """Return the problems of the vault's keys (which encrypt stored credentials), as messages for the operator."""
+def faults(
+    settings: Settings, store: SqlVaultStore, keys: VaultKeys, recognises: Callable[[VaultKeyRow], bool]
+) -> list[str]:
+    """Return the problems of the vault's keys (which encrypt stored credentials), as messages for the operator.
+
+    recognises: returns whether a configured key is the same that was used before.
+    """
     where = VARIABLE if settings.vault_keys else str(settings.folder / VAULT_FILE)
     uses = store.uses()
     problems: list[str] = []
     for row in store.vault_keys():
         present = keys.cipher(row.kid) is not None
-        if present and not keys.recognises(row):
+        if present and not recognises(row):
             problems.append(
                 f"{where}: The key {row.kid} is not the one that this database was used with. {_ADVICE}"
             )
@@ -104,20 +118,15 @@ def lost_keys(store: SqlVaultStore, keys: VaultKeys | None) -> list[str]:
 @contextmanager
 def exchanging(settings: Settings) -> Generator[None]:
     """Lock the key file while keys are changed. Raises `BadVaultKeys` if another process has locked the file."""
-    with (settings.folder / f".{VAULT_FILE}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BadVaultKeys(
-                "Another `outcry vault` command is running. Wait until it has finished."
-            ) from None
+    in_use = BadVaultKeys("Another `outcry vault` command is running. Wait until it has finished.")
+    with exclusive_lock(settings.folder / f".{VAULT_FILE}.lock", in_use):
         yield
 
 
 def put_first(settings: Settings, store: SqlVaultStore, kept: Mapping[str, bytes], now_ns: int) -> None:
     """Add a new key before the existing ones, in the database and the key file.
 
-    The key is stored in the database first, because a running service may encrypt with it as soon as it is in the file.
+    The database comes first, because a running service may encrypt with the new key as soon as the file contains it.
     """
     kid, key = new_name(store, kept), secrets.token_bytes(KEY_BYTES)
     store.add_vault_key(kid, VaultKeys({kid: key}).canary(kid), now_ns)
@@ -127,25 +136,21 @@ def put_first(settings: Settings, store: SqlVaultStore, kept: Mapping[str, bytes
 def write_keys(settings: Settings, keys: Mapping[str, bytes]) -> None:
     """Replace the key file atomically."""
     path = settings.folder / VAULT_FILE
-    _draft(path, keys).replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # a crash must not undo the new key file once something is encrypted with it
-    finally:
-        os.close(folder)
+    replace(_draft(path, keys), path)
+    sync_folder(path.parent)  # a crash must not undo the new key file once something is encrypted with it
 
 
 def set_aside(settings: Settings) -> None:
-    """Rename an unusable key file, so that it can still be recovered."""
+    """Rename an unusable key file instead of deleting it, so that an operator can still recover it."""
     path = settings.folder / VAULT_FILE
     with suppress(FileNotFoundError):
-        path.replace(path.with_name(f"{VAULT_FILE}.unusable"))
+        replace(path, path.with_name(f"{VAULT_FILE}.unusable"))
 
 
 def readable_by_others(settings: Settings) -> Path | None:
     """Return the key file if other users can access it, else None."""
     path = settings.folder / VAULT_FILE
-    return path if path.exists() and path.stat().st_mode & 0o077 else None
+    return path if path.exists() and is_open_to_others(path) else None
 
 
 def new_name(store: SqlVaultStore, kept: Iterable[str] = ()) -> str:
@@ -177,9 +182,5 @@ def _parsed(lines: Iterable[str], where: str) -> Mapping[str, bytes]:
 def _draft(path: Path, keys: Mapping[str, bytes]) -> Path:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.unlink(missing_ok=True)
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.writelines(f"{kid} {key.hex()}\n" for kid, key in keys.items())
-        file.flush()
-        os.fsync(file.fileno())
+    write_private(draft, "".join(f"{kid} {key.hex()}\n" for kid, key in keys.items()))
     return draft

@@ -1,1 +1,1 @@
-"""Small parts that every package uses and that know no market: clock, errors, backoff, encryption, translations."""
+"""Small modules without market knowledge that every package uses: clock, errors, backoff, encryption, translations."""

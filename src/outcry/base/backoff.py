@@ -1,4 +1,4 @@
-"""Exponential backoff between attempts that may succeed the next time."""
+"""Exponential backoff: growing pauses between attempts, after errors that may be temporary."""
 
 import asyncio
 import random

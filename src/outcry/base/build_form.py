@@ -1,4 +1,4 @@
-"""Which form of the hot modules this process runs: compiled by mypyc, or the same files as Python (decision 0059)."""
+"""Whether this process runs its most used modules compiled by mypyc, or as plain Python (decision 0059)."""
 
 from importlib.util import find_spec
 
@@ -7,11 +7,11 @@ _COMPILED_MODULE = "outcry.market.fold"
 
 
 def is_compiled() -> bool:
-    """Return whether the hot modules (those that most time is spent in) are compiled, without loading them."""
+    """Return whether the modules that take most of the time are compiled, without loading them."""
     spec = find_spec(_COMPILED_MODULE)
     return spec is not None and spec.origin is not None and not spec.origin.endswith(".py")
 
 
 def form() -> str:
-    """Return whether the hot modules are compiled, as `outcry --version` prints it."""
+    """Return whether the hot modules are compiled, in the words of `outcry --version`."""
     return "compiled" if is_compiled() else "pure Python"

@@ -1,4 +1,4 @@
-"""Parts of the program that load when they are first used.
+"""Load parts of the program when they are first used, so that a process starts fast and small.
 
 Most processes never use most parts: no page is opened, no alert is delivered, no file is imported. A part that imports
 large libraries or reads files is built by a function that imports them. Decision record 0060.
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Deferred(Generic[T]):
-    """A part that is built once, when it is first used. If building fails, the next use tries again."""
+    """An object that `build` creates once, when it is first used. If that fails, the next use tries again."""
 
     def __init__(self, build: Callable[[], T]) -> None:
         self._build = build
@@ -21,7 +21,7 @@ class Deferred(Generic[T]):
         self._parts: list[T] = []
 
     def __call__(self) -> T:
-        """Return the part. The first call builds it; other threads wait."""
+        """Return the object. The first call creates it; other threads wait."""
         if not self._parts:
             with self._lock:
                 if not self._parts:
@@ -29,10 +29,10 @@ class Deferred(Generic[T]):
         return self._parts[0]
 
     async def loaded(self) -> T:
-        """Return the part; build it in a thread, so that the event loop continues."""
+        """Return the object; create it in a thread, so that the event loop continues."""
         return self._parts[0] if self._parts else await asyncio.to_thread(self)
 
     @property
     def if_built(self) -> T | None:
-        """The part if it was used before, else None."""
+        """The object if it was used before, else None. Never creates it."""
         return self._parts[0] if self._parts else None

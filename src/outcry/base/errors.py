@@ -1,4 +1,4 @@
-"""Errors that a use case raises on purpose. Each has a stable code and knows nothing of HTTP.
+"""Errors to report to the caller of a request. Each has a stable code and does not depend on HTTP.
 
 `message_id` names the text in the message catalogue. `details` fill that text and are sent in the error body.
 """
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 
 class ServiceError(Exception):
-    """Base class of errors that a caller may see. `code` is part of the interface and never changes.
+    """Base class of errors that a caller may see. `code` is part of the API and never changes.
 
     `details` are plain JSON values.
     """
@@ -33,7 +33,7 @@ class InvalidParameter(ServiceError):
 
 
 class InvalidRequest(ServiceError):
-    """A push is invalid; details: `reason` (a stable code) and, for some reasons, `event` and `next`."""
+    """A push of feed events is invalid; details: `reason` (a stable code) and, for some reasons, `event` and `next`."""
 
     code = "invalid_request"
 
@@ -57,8 +57,10 @@ class NotFound(ServiceError):
 
 
 class NoLicensedSource(ServiceError):
-    """No completed session is licensed to this key yet; details: `symbol`, `reasons` and, during an embargo,
-    `embargo_until`."""
+    """No completed trading session of the product is available to this key yet.
+
+    Details: `symbol`, `reasons` and, during an embargo, `embargo_until`.
+    """
 
     code = "no_licensed_source"
 

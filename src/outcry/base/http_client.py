@@ -1,8 +1,8 @@
-"""How aiohttp clients resolve host names.
+"""Resolve host names of aiohttp clients by the operating system.
 
-aiohttp picks its resolver by what is installed: with aiodns, which deliveries need, it asks DNS servers itself, in a
-thread that ends late. Connections to vendors and identity providers keep the resolver of the operating system, which
-also knows local names.
+Deliveries of alerts need the library aiodns. If aiodns is installed, aiohttp uses it by default. But aiodns asks DNS
+servers itself, in a thread that ends late. Connections to vendors and identity providers use the resolver of the
+operating system instead, which also knows local names.
 """
 
 import aiohttp

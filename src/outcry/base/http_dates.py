@@ -13,7 +13,8 @@ from babel.dates import format_skeleton
 def date_text(day: date, language: str, *, year: int | None = None, weekday: bool = True) -> str:
     """Format a date: `Fri, Nov 20`, or `Nov 20` without the weekday.
 
-    `year`: the current year, which is omitted. Email passes none, because nobody knows when it is read.
+    `year`: the current year, which the text omits. Emails pass None and show the year, because they may be read in
+    another year.
     """
     skeleton = "MMMEd" if weekday else "MMMd"
     return format_skeleton(skeleton if day.year == year else f"y{skeleton}", day, locale=language)

@@ -1,4 +1,6 @@
-"""All events that Outcry logs, with their level, meaning and what to do. `docs/logs.md` is generated from this table.
+"""All events that Outcry logs, with their level, meaning and what to do.
+
+`docs/reference/logs.md` is generated from this table.
 
 The ids are stable, so that operators can alert on them. A test compares the table with the calls in the source.
 """
@@ -29,6 +31,11 @@ class LogEvent(StrEnum):
         "library_message", "info", "A message of the HTTP server library uvicorn. Its errors have the level `error`.",
         "Read `message`.",
     )  # fmt: skip
+    UNTESTED_UVICORN = (
+        "untested_uvicorn", "warning", "The installed uvicorn `version` is outside the range `tested`. Requests take "
+        "the ordinary route: slower, without connection limits and request timeouts.",
+        "Install a tested version: pip install 'uvicorn>=0.34,<0.55'.",
+    )  # fmt: skip
     LOG_LINES_DROPPED = (
         "log_lines_dropped", "warning", "`lines` log lines were dropped; the reader of standard error was too slow.",
         "Check the disk or the program that reads the log.",
@@ -47,7 +54,7 @@ class LogEvent(StrEnum):
     )  # fmt: skip
     TOO_MANY_CONNECTIONS = (
         "too_many_connections", "warning", "A client reached `connections_per_client`; new connections are closed.",
-        "Find out who `client` is. Raise the limit if it is legitimate.",
+        "Find out who uses the IP address `client`. Raise the limit if its use is legitimate.",
     )  # fmt: skip
     OUT_OF_DESCRIPTORS = (
         "out_of_descriptors", "warning", "The process runs out of file descriptors; new connections are closed.",
@@ -57,14 +64,6 @@ class LogEvent(StrEnum):
     DATABASE_UNAVAILABLE = (
         "database_unavailable", "error", "The database does not respond; answers come from memory or fail with 502.",
         "Check the database and its disk.",
-    )  # fmt: skip
-    ANSWERS_PREPARED = (
-        "answers_prepared",
-        "info",
-        "The first answers were computed before the service started.",
-    )
-    ANSWERS_NOT_PREPARED = (
-        "answers_not_prepared", "warning", "The database was busy; the first requests are slower.", "None."
     )  # fmt: skip
 
     # Streams of live feeds
@@ -91,7 +90,7 @@ class LogEvent(StrEnum):
     )  # fmt: skip
     FEED_STATUS_CHANGED = (
         "feed_status_changed", "info", "A feed of the agent changed its status to `phase`.",
-        "If it stays `lost`, look up `code` in [live feeds](live.md).",
+        "If it stays `lost`, look up `code` in [live feeds](../guides/live.md).",
     )  # fmt: skip
     STREAM_FAILED = (
         "stream_failed", "error", "An unexpected error in a stream; it restarts automatically.",
@@ -229,10 +228,10 @@ class LogEvent(StrEnum):
     )  # fmt: skip
     MESSAGES_WITHOUT_SENDER = (
         "messages_without_sender", "warning", "Messages wait for a channel that is not configured.",
-        "Configure it, such as `smtp_url` for email.",
+        "Configure the channel, such as `smtp_url` for email.",
     )  # fmt: skip
     MESSAGES_RECLAIMED = (
-        "messages_reclaimed", "info", "The messages of a stopped delivery worker were taken over.", "None."
+        "messages_reclaimed", "info", "This process sends the messages of a delivery worker that stopped.", "None."
     )  # fmt: skip
     OUTBOX_UNREADABLE = (
         "outbox_unreadable", "warning", "Due messages cannot be read; retrying.", "Check the database."
@@ -294,7 +293,7 @@ class LogEvent(StrEnum):
     OPENID_SUBJECT_CHANGED = (
         "openid_subject_changed", "warning",
         "The OpenID provider reports another person for the email address of `user_id`; the sign-in was refused.",
-        "Ask the user. Remove the OpenID link of the account if it is right.",
+        "Ask the user. If the change is right, remove the account's OpenID link.",
     )  # fmt: skip
     PUSH_QUOTA_WARNING = (
         "push_quota_warning", "warning", "A user has used 80 % of a push quota.",
@@ -359,7 +358,11 @@ class LogEvent(StrEnum):
     PARTITIONS_NOT_ASSIGNED = (
         "partitions_not_assigned", "warning", "Partitions cannot be assigned yet; retrying.", "Check the NATS servers."
     )  # fmt: skip
-    PARTITIONS_SERVED = "partitions_served", "info", "This process now serves `partitions` partitions."
+    PARTITIONS_SERVED = (
+        "partitions_served",
+        "info",
+        "This process now runs `partitions` partitions (shares of the live streams).",
+    )
     PARTITION_NOT_ACQUIRED = (
         "partition_not_acquired", "warning", "A partition could not be started on this process; retrying.",
         "Read `problem`. Check NATS and the database.",
@@ -374,7 +377,7 @@ class LogEvent(StrEnum):
     PUSH_REJECTED = (
         "push_rejected", "warning",
         "The service does not accept pushed trades, for the reason in `code`; they are spooled.",
-        "Look up `code` in [the agent](agent.md).",
+        "Look up `code` in [the agent](../guides/agent.md).",
     )  # fmt: skip
     SPOOL_UNREADABLE = (
         "spool_unreadable", "error", "The spool of a stream cannot be read; it starts empty.", "Check the disk."
@@ -422,7 +425,7 @@ class EventLog(Protocol):
 
 
 def discard(event: LogEvent, **fields: Any) -> None:
-    """Discard an event. It stands in for a log where there is none."""
+    """Discard an event. Pass this function as `report` where there is no log."""
 
 
 def report_to_writer(writer: EventLog) -> Report:

@@ -16,10 +16,10 @@ PATIENCE_S = 2.0
 
 
 class LogWriter:
-    """Writes log lines to a stream that may block, such as standard error, on its own thread. Thread-safe.
+    """Writes log lines, on its own thread, to a stream that may block, such as standard error. Thread-safe.
 
-    It has the part of `BinaryIO` that loggers use. Callers never wait: `write` queues lines, and drops them if too many
-    are queued. Dropped lines are counted and reported.
+    It has the methods of `BinaryIO` that loggers use. Callers never wait: `write` queues lines, and drops them if too
+    many are queued. Dropped lines are counted and reported.
     """
 
     def __init__(self, stream: BinaryIO, most_waiting_bytes: int = MOST_WAITING_BYTES) -> None:

@@ -1,6 +1,6 @@
 """Content negotiation: quality values of `Accept`, `Accept-Language` and `Accept-Encoding` (RFC 9110, 12.4.2).
 
-Every header leads to a choice; its unreadable parts are ignored.
+An invalid header is not an error. Its unreadable parts are ignored, and some option is always chosen.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""File names for damaged files that are kept for inspection."""
+"""File names for damaged files, which are renamed and not deleted so that someone can inspect them."""
 
 from itertools import count
 from pathlib import Path

@@ -1,11 +1,13 @@
 """Find API keys in URLs, and keep secrets out of the log.
 
-A URL that contains a key, or a parameter named like one, is refused and never logged. A URL with a stream ticket or an
-OpenID code is accepted but not logged. Percent-encoding (also twice) and letter case make no difference.
+A URL that contains an API key, or a parameter with a key's name such as `api_key`, is refused and never logged. A URL
+with a stream ticket or an OpenID code is accepted, but its query is not logged. Percent-encoding (also twice) and
+letter case make no difference.
 """
 
 import re
 from collections.abc import Callable
+from typing import Final
 from urllib.parse import unquote
 
 REDACTED = "[redacted]"
@@ -18,11 +20,11 @@ _KEY_NAMES = frozenset(
 _PARAMETERS = re.compile(r"[?&;]")
 _TICKETS = ("ticket", "code=")
 #: Queries of normal clients, recognised by one match. They contain no `%` or `_`.
-_PLAIN = re.compile(rb"(?:(?:symbol|date|from|to)=[0-9A-Za-z./@-]*(?:&(?!$)|$))*")
+_PLAIN: Final = re.compile(rb"(?:(?:symbol|date|from|to)=[0-9A-Za-z./@-]*(?:&(?!$)|$))*")
 
 
 def holds_key(query: bytes) -> bool:
-    """Return whether a query string contains an API key or a parameter named like one."""
+    """Return whether a query string contains an API key, or a parameter with a key's name such as `api_key`."""
     return _PLAIN.fullmatch(query) is None and _suspect(query.decode("latin-1"))
 
 

@@ -16,7 +16,7 @@ OnError = Callable[[Exception], object]
 
 
 class BackgroundTasks:
-    """Tasks that belong to one component and end with it, for one event loop.
+    """Background tasks that belong to one component and end with it, on one event loop.
 
     report: logs `BACKGROUND_TASK_FAILED` with the name of a task that raised an unexpected error. Without it, `wait`
     raises that error. As a context manager, cancels the tasks at the end of the block and waits for them.
@@ -63,22 +63,22 @@ class BackgroundTasks:
         return self.start(name, repeat(action, pause_s, on_error))
 
     async def wait(self) -> None:
-        """Wait until the first task has ended, and raise its error."""
+        """Wait until the first of the tasks has ended, and raise its error if it has one."""
         if self._first_ended is None:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         assert self._first_ended is not None, "a task that ended has called `_ended`"
         self._first_ended.result()
 
     async def settle(self, limit_s: float | None = None) -> None:
-        """Wait until all tasks have ended by themselves, or until the time has passed."""
+        """Wait until all tasks have ended by themselves, at most `limit_s` seconds. Cancels nothing."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=limit_s)
 
     async def stop(self, again_s: float | None = None) -> None:
         """Cancel the tasks and wait until all have ended.
 
-        Tasks are cancelled once, so that no cleanup is interrupted. again_s: time after which they are cancelled again,
-        see `end`.
+        Tasks are cancelled once, so that no cleanup is interrupted. again_s: seconds after which tasks that still run
+        are cancelled again, see `end`.
         """
         await end(self._tasks, again_s)
 
@@ -98,7 +98,8 @@ async def repeat(
 ) -> NoReturn:
     """Run an action until cancelled, with a pause after each run.
 
-    An error is passed to `on_error`, and the action is repeated; without `on_error` it is raised.
+    If the action raises an error, `on_error` receives the error and the action is repeated. Without `on_error` the
+    error is raised.
     """
     task = asyncio.current_task()
     while True:
@@ -115,10 +116,10 @@ async def repeat(
 
 
 async def end(tasks: Iterable[asyncio.Task[Any]], again_s: float | None = None) -> None:
-    """Cancel tasks and wait until they have ended, except the current task. Results and errors are not raised.
+    """Cancel tasks, except the current one, and wait until they have ended. Their errors are not raised.
 
-    again_s: time after which tasks are cancelled again, for tasks that run other people's code: before Python 3.12,
-    `asyncio.wait_for` loses a cancellation that arrives together with its result.
+    again_s: seconds after which tasks that still run are cancelled again. Tasks that run code of other libraries need
+    it: before Python 3.12, `asyncio.wait_for` loses a cancellation that arrives together with its result.
     """
     under_way = {task for task in tasks if not task.done() and task is not asyncio.current_task()}
     while under_way:

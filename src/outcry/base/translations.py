@@ -1,8 +1,8 @@
 """Translations of one language, read by `gettext`.
 
-The sources are `<folder>/<language>/*.po`: several files a folder, which together are one catalogue. The build compiles
-them into the wheel as `<folder>/<language>/LC_MESSAGES/outcry.mo` (`setup.py`). In a checkout, where the sources are,
-they are compiled in memory when a language is first used, so an edited file is never out of date. Decision record 0051.
+The sources are `<folder>/<language>/*.po`. The files of one folder together are one catalogue. The build compiles them
+to `<folder>/<language>/LC_MESSAGES/outcry.mo` in the wheel (`setup.py`). In a checkout, this module compiles the
+sources in memory when a language is first used, so no compiled file can be out of date. Decision record 0051.
 """
 
 import gettext

@@ -6,14 +6,16 @@ error that the user can fix is one line on standard error with exit status 1, ne
 
 import gc
 import sys
+from io import TextIOWrapper
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from cyclopts import App
+from cyclopts import App, CycloptsError, MissingArgumentError
 from cyclopts.help import DefaultFormatter, InlineText
 
 from outcry import __version__
 from outcry.base.build_form import form
+from outcry.base.portable_files import WINDOWS
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Command(NamedTuple):
-    """A command: where its function or group is, and the summary of its docstring for the list of commands."""
+    """A command: the path of its function or group, and its docstring's summary for the list of commands."""
 
     path: str
     summary: str
@@ -69,12 +71,12 @@ COMMANDS = MappingProxyType(
         ),
         "levels": Command(
             "outcry.cli.reading:levels",
-            "Print the key levels of a symbol as JSON, from a running service.",
+            "Print the key levels of a symbol, from a running service: a table on a terminal, the API's JSON in a "
+            "pipe.",
         ),
         "alerts": Command(
             "outcry.cli.reading:alerts",
-            "Print today's alerts as JSON, from a running service. With --follow, also print new alerts as "
-            "they fire.",
+            "Print today's alerts, from a running service. With --follow, also print new alerts as they fire.",
         ),
         "replay": Command(
             "outcry.cli.replaying:replay",
@@ -106,12 +108,16 @@ COMMANDS = MappingProxyType(
             "outcry.cli.backup:backup",
             "Back up the database, tape, live logs, secret and vault key. The service can keep running.",
         ),
+        "completion": Command(
+            "outcry.cli.completion:completion",
+            "Print a completion script for bash, zsh or fish. Save it where your shell looks for completions.",
+        ),
     }
 )
 
 
 class ListOfCommands(DefaultFormatter):
-    """Formats help, and adds the summaries of commands whose modules are not imported."""
+    """Formats `--help`, and adds the summaries of commands whose modules are not imported."""
 
     def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:
         """Render a panel of help."""
@@ -152,20 +158,43 @@ for _name, _command in COMMANDS.items():
 
 
 def _run() -> int | None:
-    """Run a command without collecting garbage while its modules load, which would take a tenth of its start."""
+    """Run a command. Python's garbage collector is off while modules load, because it would slow that by a tenth."""
     gc.disable()
     try:
-        command, bound, _ = app.parse_args()
+        command, bound, _ = app.parse_args(exit_on_error=False, print_error=False)
     finally:
         gc.freeze()
         gc.enable()
     return command(*bound.args, **bound.kwargs)
 
 
+def _use_utf8() -> None:
+    """Write UTF-8 into pipes and files on Windows too, and never fail for a character that a terminal lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            encoding = "utf-8" if WINDOWS and not stream.isatty() else None
+            stream.reconfigure(encoding=encoding, errors="backslashreplace")
+
+
+def _usage_error(problem: CycloptsError) -> str:
+    """Return an error in the arguments as one line, with the command that explains them."""
+    called = " ".join(["outcry", *(problem.command_chain or ())])
+    text = " ".join(str(problem).split())
+    if isinstance(problem, MissingArgumentError) and problem.argument is not None:
+        name = problem.argument.name
+        by_place = problem.argument.field_info.is_positional
+        text = f"{name.removeprefix('--').upper() if by_place else name} is missing."
+    return f"{text} Run `{called} --help` to see the usage."
+
+
 def main() -> None:
     """Run the command line."""
+    _use_utf8()
     try:
         sys.exit(_run())
+    except CycloptsError as problem:
+        print(f"outcry: {_usage_error(problem)}", file=sys.stderr)
+        sys.exit(2)
     except BrokenPipeError:  # the reader of our output closed the pipe, as `head` does
         sys.stderr.close()
         sys.exit(1)

@@ -14,6 +14,8 @@ from outcry.access.licences import LicenceClass
 from outcry.access.model import GrantRow, KeyRow, Role, Tier
 from outcry.app.installation import open_installation
 from outcry.app.settings import read_settings
+from outcry.cli.columns import GRANT_LOG, GRANTS, KEYS
+from outcry.cli.tables import Cell, Output, print_rows
 from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_SECOND
 from outcry.people.email_address import is_email, spellings
 from outcry.sessions.datasets import Datasets, Grantee, GrantRefused, Terms
@@ -108,7 +110,7 @@ def revoke(prefix: str, *, data: str | None = None) -> int:
 
 
 def _not_revoked(text: str, found: Sequence[KeyRow]) -> str:
-    """Return the message why no key was revoked. It repeats no secret part of `text`."""
+    """Return a message that explains why no key was revoked. It repeats no secret part of `text`."""
     if not is_beginning(text):
         return f"PREFIX is not the start of a key: all keys start with {MARK!r}. Run `outcry keys list` to see them."
     active = [row for row in found if row.revoked_ns is None]
@@ -131,8 +133,8 @@ def _not_revoked(text: str, found: Sequence[KeyRow]) -> str:
 
 
 @keys.command(name="list")
-def list_keys(*, data: str | None = None) -> int:
-    """List all keys, tab-separated: prefix, tier, email, created, revoked, role, label, expires, last used.
+def list_keys(*, output: Output = None, data: str | None = None) -> int:
+    """List all keys: prefix, tier, email, created, revoked, role, label, expires, last used. Times are UTC.
 
     Parameters
     ----------
@@ -140,12 +142,11 @@ def list_keys(*, data: str | None = None) -> int:
         Data folder. Default: OUTCRY_DATA.
     """
     with open_installation(read_settings(data=data)) as installation:
-        for row in installation.keys.list():
-            print("\t".join(_key_line(row)))
+        print_rows(KEYS, map(_key_line, installation.keys.list()), output)
     return 0
 
 
-def _key_line(row: KeyRow) -> tuple[str, ...]:
+def _key_line(row: KeyRow) -> tuple[Cell, ...]:
     return (
         row.prefix,
         row.tier,
@@ -168,9 +169,9 @@ def _span_ns(text: str) -> int | None:
     return hours * NANOS_PER_HOUR if hours <= LONGEST_HOURS else None
 
 
-def _instant(at_ns: int | None) -> str:
+def _instant(at_ns: int | None) -> str | None:
     if at_ns is None:
-        return ""
+        return None
     return f"{datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -264,8 +265,8 @@ def remove(grant: int, *, data: str | None = None) -> int:
 
 
 @grants.command(name="list")
-def list_grants(*, data: str | None = None) -> int:
-    """List active grants, tab-separated: number, grantee, scope, symbols, from, until, embargo in hours, licence.
+def list_grants(*, output: Output = None, data: str | None = None) -> int:
+    """List active grants: number, grantee, scope, symbols, from, until, embargo in hours, licence.
 
     Parameters
     ----------
@@ -273,14 +274,13 @@ def list_grants(*, data: str | None = None) -> int:
         Data folder. Default: OUTCRY_DATA.
     """
     with open_installation(read_settings(data=data)) as installation:
-        for row in installation.store.grants():
-            print("\t".join(_terms(row)))
+        print_rows(GRANTS, map(_terms, installation.store.grants()), output)
     return 0
 
 
 @grants.command
-def log(*, data: str | None = None) -> int:
-    """List the history of grants, newest first, tab-separated.
+def log(*, output: Output = None, data: str | None = None) -> int:
+    """List the history of grants, newest first.
 
     The columns are: time, event (granted or withdrawn), actor, the columns of `outcry grants list`, and the licence
     declaration.
@@ -291,12 +291,15 @@ def log(*, data: str | None = None) -> int:
         Data folder. Default: OUTCRY_DATA.
     """
     with open_installation(read_settings(data=data)) as installation:
-        for line in installation.store.grant_events(sys.maxsize):
-            print("\t".join((_instant(line.at_ns), line.event, line.by, *_terms(line.grant), line.attested)))
+        lines = (
+            (_instant(line.at_ns), line.event, line.by, *_terms(line.grant), line.attested)
+            for line in installation.store.grant_events(sys.maxsize)
+        )
+        print_rows(GRANT_LOG, lines, output)
     return 0
 
 
-def _terms(row: GrantRow) -> tuple[str, ...]:
-    dates = (str(day) if day else "" for day in (row.from_date, row.until_date))
-    hours = str(row.embargo_ns // NANOS_PER_HOUR)
-    return (str(row.id), row.grantee, row.scope, ",".join(row.roots) or "all", *dates, hours, row.licence)
+def _terms(row: GrantRow) -> tuple[Cell, ...]:
+    dates = (str(day) if day else None for day in (row.from_date, row.until_date))
+    hours = row.embargo_ns // NANOS_PER_HOUR
+    return (row.id, row.grantee, row.scope, ",".join(row.roots) or "all", *dates, hours, row.licence)

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from outcry.base.log_events import discard
-from outcry.cli.agent_config import Plan, default_path, read_plan, write_private
+from outcry.base.signals import TERMINATION, cancel_on
+from outcry.cli.agent_config import Plan, default_path, read_plan, write_config
 from outcry.cli.agent_feeds import BadConfig, Means
+from outcry.cli.columns import AGENT_CHECKS
+from outcry.cli.tables import Output, print_rows
 from outcry.live.model import LogInUse
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ agent = App(
     writes, or a broker that does not allow servers. The agent only sends trades, over TLS, with a key that has no other
     rights. It stores unsent trades on disk and sends them later, even after hours without the service or after a crash.
 
-        outcry agent init          write an example file, ~/.config/outcry/agent.toml
+        outcry agent init          write an example configuration file
 
         outcry agent check         check the file, the key and every feed
 
@@ -40,23 +43,17 @@ _Config = Annotated[Path | None, Parameter(name="--config")]
 
 @agent.default
 def run(*, config: _Config = None, log: Literal["text", "json"] = "text", insecure: bool = False) -> int:
-    """Run until stopped.
+    """Run the feeds of the configuration file and push their trades to the service, until stopped.
 
     Parameters
     ----------
     config
-        Configuration file. Default: ~/.config/outcry/agent.toml.
+        Configuration file. Default: agent.toml in your configuration folder (Linux: ~/.config/outcry).
     log
         text: readable lines, or a status table on a terminal. json: one JSON line per event.
     insecure
         Allow unencrypted HTTP to a service on another machine. The key and the trades are then readable on the network.
     """
-    if sys.platform == "win32":
-        print(
-            "outcry agent: Windows is not supported. Run the agent in WSL 2, which can also reach TWS (docs/agent.md).",
-            file=sys.stderr,
-        )
-        return 2
     try:
         plan, means = _plan(config, insecure=insecure)
         return asyncio.run(_run(plan, means, log))
@@ -75,13 +72,13 @@ def init(path: Path | None = None) -> int:
     Parameters
     ----------
     path
-        File to write. Default: ~/.config/outcry/agent.toml.
+        File to write. Default: agent.toml in your configuration folder (Linux: ~/.config/outcry).
     """
     from outcry.cli.agent_example import example  # noqa: PLC0415 - imports all brokers
 
     target = path or default_path(os.environ)
     try:
-        write_private(target, example())
+        write_config(target, example())
     except FileExistsError:
         print(
             f"outcry agent: {target} already exists and was not changed. Give another path.", file=sys.stderr
@@ -92,20 +89,21 @@ def init(path: Path | None = None) -> int:
 
 
 @agent.command
-def check(*, config: _Config = None, insecure: bool = False) -> int:
+def check(*, config: _Config = None, insecure: bool = False, output: Output = None) -> int:
     """Check the key and every feed of the configuration file. No trade is sent and nothing is stored.
 
-    The exit status is 0 if all checks pass, 1 if a check fails and 2 if the file is invalid.
+    Prints one row per check; `result` is ok, failed or not_tried. The exit status is 0 if all checks pass, 1 if a check
+    fails and 2 if the file is invalid.
 
     Parameters
     ----------
     config
-        Configuration file. Default: ~/.config/outcry/agent.toml.
+        Configuration file. Default: agent.toml in your configuration folder (Linux: ~/.config/outcry).
     insecure
         Allow unencrypted HTTP to a service on another machine. The key is then readable on the network.
     """
     from outcry.cli.agent_check import findings  # noqa: PLC0415 - only this command needs it
-    from outcry.cli.agent_words import print_findings  # noqa: PLC0415
+    from outcry.cli.agent_words import check_row  # noqa: PLC0415
 
     try:
         plan, means = _plan(config, insecure=insecure)
@@ -113,12 +111,12 @@ def check(*, config: _Config = None, insecure: bool = False) -> int:
         print(f"outcry agent: {problem}", file=sys.stderr)
         return 2
     rows = asyncio.run(findings(plan, means.clock))
-    print_findings(rows)
-    return 0 if all(passed is not False for _, _, _, passed, _ in rows) else 1
+    print_rows(AGENT_CHECKS, map(check_row, rows), output)
+    return 0 if all(row.passed is not False for row in rows) else 1
 
 
 def _plan(config: Path | None, *, insecure: bool) -> tuple[Plan, Means]:
-    """Read the configuration file. Raises `BadConfig`."""
+    """Read the configuration file; return its content, and the objects that create its feeds. Raises `BadConfig`."""
     from outcry.base.clock import SystemClock  # noqa: PLC0415
     from outcry.feeds.adapters import adapters  # noqa: PLC0415 - only two commands need them
     from outcry.trades.reference_tables import load_reference  # noqa: PLC0415
@@ -128,13 +126,13 @@ def _plan(config: Path | None, *, insecure: bool) -> tuple[Plan, Means]:
 
 
 async def _run(plan: Plan, means: Means, log: str) -> int:
-    """Run the agent until a signal, then stop it after sending what it can."""
+    """Run the agent until a signal. Then stop it after it has sent what the service still accepts."""
     from outcry.agent.agent import Agent, Source  # noqa: PLC0415 - imports the live engine
     from outcry.agent.feed_runner import MarketContext  # noqa: PLC0415
     from outcry.agent.http_transport import HttpTransport  # noqa: PLC0415
     from outcry.agent.spool import Spool  # noqa: PLC0415
     from outcry.cli.agent_words import as_json, as_lines  # noqa: PLC0415
-    from outcry.live.file_log import FileLog  # noqa: PLC0415 - needs a file lock that Windows does not have
+    from outcry.live.file_log import FileLog  # noqa: PLC0415
     from outcry.trades.reference_tables import load_reference  # noqa: PLC0415
 
     plan.spool.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -147,17 +145,14 @@ async def _run(plan: Plan, means: Means, log: str) -> int:
         sources = [Source(feed.name, feed.make()) for feed in plan.feeds]
         working = Agent(sources, spool, HttpTransport(plan.service), market, discard if shown else report)
         running = asyncio.ensure_future(_beside(working, shown=shown))
-        loop = asyncio.get_running_loop()
-        for sign in (signal.SIGTERM, signal.SIGINT):
-            with suppress(NotImplementedError):  # Windows has no such signals
-                loop.add_signal_handler(sign, running.cancel)
+        cancel_on(running, (*TERMINATION, signal.SIGINT))
         with suppress(asyncio.CancelledError):
             await running
     return 0
 
 
 async def _beside(working: "Agent", *, shown: bool) -> None:
-    """Run the agent. On a terminal, show a status table that updates once a second."""
+    """Run the agent. If `shown`, show a status table that updates once a second."""
     if not shown:
         await working.run()
         return

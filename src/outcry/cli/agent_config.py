@@ -1,14 +1,11 @@
 """Read and validate the agent's configuration file: the service, its key and the feeds.
 
-All errors that need no network are reported before any connection, with the place in the file and the remedy. A file
-with secrets must be readable by its owner only. No error message contains a secret.
+Errors that can be found without the network are reported before the agent connects, with the place in the file and the
+remedy. A file with secrets must be readable by its owner only. No error message contains a secret.
 """
 
-import os
 import re
 import ssl
-import stat
-import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +18,8 @@ import msgspec
 
 from outcry.access.key_format import is_well_formed
 from outcry.agent.http_transport import ServiceEndpoint
+from outcry.base.folders import default_configuration_folder
+from outcry.base.portable_files import is_open_to_others, write_private
 from outcry.cli.agent_feeds import BadConfig, Means, Planned, holds_secrets, planned, refuse_twins
 
 _SIZE = re.compile(r"([0-9]{1,9}) ?(MB|GB)", re.ASCII)
@@ -51,7 +50,7 @@ class Plan:
 
 
 def read_plan(path: Path, environment: Mapping[str, str], means: Means, *, insecure: bool = False) -> Plan:
-    """Read and validate a file. insecure: allow unencrypted HTTP to another machine. Raises `BadConfig`."""
+    """Read and validate the configuration file. insecure: allow HTTP without TLS to other hosts. Raises `BadConfig`."""
     try:
         config = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), AgentConfig)
     except FileNotFoundError:
@@ -75,14 +74,12 @@ def read_plan(path: Path, environment: Mapping[str, str], means: Means, *, insec
 
 
 def refuse_readable(path: Path, why: str) -> None:
-    """Reject a file that other users can read. Raises `BadConfig`."""
-    if sys.platform == "win32":  # Windows has no such mode bits
-        return
+    """Reject a file that other users can read. why: what the file contains, for the error. Raises `BadConfig`."""
     try:
-        mode = path.stat().st_mode
+        is_open = is_open_to_others(path)
     except OSError as problem:
         raise BadConfig(f"{path}: {problem.strerror}") from None
-    if stat.S_IMODE(mode) & 0o077:
+    if is_open:
         raise BadConfig(f"{path} {why} and is readable by other users. Run: chmod 600 {path}")
 
 
@@ -154,13 +151,10 @@ def _limit_bytes(text: str) -> int:
 
 def default_path(environment: Mapping[str, str]) -> Path:
     """Return the default path of the configuration file."""
-    home = environment.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    return Path(home) / "outcry" / "agent.toml"
+    return default_configuration_folder(environment) / "agent.toml"
 
 
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read. Raises `FileExistsError`."""
+def write_config(path: Path, text: str) -> None:
+    """Write a configuration file that only its owner can read. Raises `FileExistsError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
+    write_private(path, text)

@@ -1,5 +1,6 @@
 """The example of the agent's configuration file, with all brokers and their fields."""
 
+from outcry.base.extras import install_command
 from outcry.connections.model import Broker
 from outcry.feeds.adapters import adapters
 
@@ -24,12 +25,12 @@ key_file = "agent.key"        # or key = "outcry_…", or the environment variab
 
 
 def example() -> str:
-    """Return the text of the example file."""
+    """Return the text of the example configuration file."""
     return _HEAD + "".join(_table(adapter.broker) for adapter in adapters().values())
 
 
 def _table(broker: Broker) -> str:
-    needs = f"  (pip install 'outcry[{broker.extra}]')" if broker.extra else ""
+    needs = f"  ({install_command(broker.extra)})" if broker.extra else ""
     lines = [
         f"\n# {broker.name}{needs}",
         "# [[feed]]",

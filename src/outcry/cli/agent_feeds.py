@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from outcry.base.clock import Clock
+from outcry.base.extras import MissingExtra
 from outcry.connections.broker_adapter import AdapterContext, BrokerAdapter, InvalidCredential
 from outcry.connections.contract_selection import contract_selector
 from outcry.connections.model import MAX_ROOTS
@@ -24,14 +25,14 @@ _OURS = frozenset({"broker", "symbols", "name", "places"})
 
 
 class BadConfig(Exception):
-    """The file is invalid. The message names the place and the remedy."""
+    """The agent's configuration file is invalid. The message names the place in the file and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
     """A feed from the configuration file.
 
-    name: its name in the service; label: its name in the file; make: creates the feed.
+    name: the feed's name in the service. label: its name in the file. make: creates the feed.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Means:
 
 
 def planned(number: int, table: dict[str, Any], folder: Path, means: Means) -> Planned:
-    """Validate one feed table of the configuration file and return its feed. Raises `BadConfig`."""
+    """Validate one feed table of the configuration file (`[[feed]]`) and return its feed. Raises `BadConfig`."""
     if ("broker" in table) == ("scid" in table):
         raise BadConfig(f'feed {number}: Set either broker = "…" or scid = "…".')
     if "scid" in table:
@@ -84,9 +85,7 @@ def _broker(number: int, table: dict[str, Any], means: Means) -> Planned:
         raise BadConfig(f"feed {number}: Unknown broker. Use one of {', '.join(known)}.")
     broker = adapter.broker
     if not broker.installed:
-        raise BadConfig(
-            f"feed {number}: The library for {broker.name} is not installed. Run: pip install 'outcry[{broker.extra}]'"
-        )
+        raise BadConfig(f"feed {number}: {MissingExtra(broker.name, broker.extra)}")
     name = _name(number, table, broker.id)
     given = _given(number, table, adapter)
     context = AdapterContext(
@@ -110,7 +109,8 @@ def _name(number: int, table: dict[str, Any], usual: str) -> str:
     name = str(table.get("name", usual))
     if not is_feed_name(name):
         raise BadConfig(
-            f"feed {number}: Invalid name. Use up to 24 lower-case letters, digits, - and _, starting with a letter."
+            f"feed {number}: Invalid name. Use up to 24 lower-case letters, digits, - and _, starting with a letter. "
+            "Device names of Windows, such as aux, are not allowed."
         )
     return name
 

@@ -1,18 +1,22 @@
-"""Messages of the agent: a sentence with a remedy for each code, log lines, and the status table."""
+"""Messages of the agent: a sentence with a remedy for each code, log lines, rows of checks and the status table."""
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from outcry.agent.agent import Agent
 from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent
+from outcry.cli.tables import Cell
 from outcry.market.units import NANOS_PER_SECOND
+
+if TYPE_CHECKING:
+    from outcry.cli.agent_check import CheckResult
 
 WORDS = {
     # codes of a feed
@@ -49,12 +53,10 @@ WORDS = {
 #: Results of passed checks.
 _PASSED = {"ticks": "trades", "bars_1s": "1-second bars", "bars_1m": "1-minute bars", "none": "none"}
 REFRESH_S = 1.0
-#: Table width when standard output is not a terminal.
-_WIDE = 200
 
 
 def words_of(code: str) -> str:
-    """Return the message of a code, or the code itself if it has none."""
+    """Return the message for a status code of the agent, or the code itself if it has none."""
     return WORDS.get(code) or _PASSED.get(code) or code
 
 
@@ -120,20 +122,19 @@ def table(agent: Agent) -> Table:
 
 def _plain(text: str) -> Text:
     """Return text without markup and control characters, because it may come from a remote host."""
-    return Text("".join(sign for sign in text if sign.isprintable()))
+    return Text(_printable(text))
+
+
+def _printable(text: str) -> str:
+    return "".join(sign for sign in text if sign.isprintable())
 
 
 def _time(at_ns: int) -> str:
     return f"{datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC):%H:%M:%S}"
 
 
-def print_findings(rows: Sequence[tuple[str, str, str, bool | None, str]]) -> None:
-    """Print the table of checks: feed, contract, step, whether it passed (None: not tried), code."""
-    found = Table(box=None, pad_edge=False)
-    for column in ("feed", "contract", "", "", ""):
-        found.add_column(column, overflow="fold")
-    marks = {True: "ok", False: "failed", None: "not tried"}
-    for feed, contract, step, passed, code in rows:
-        parts = "" if code in {"ok", "not_tried"} else words_of(code)
-        found.add_row(feed, contract, step.replace("_", " "), marks[passed], _plain(parts))
-    Console(width=None if sys.stdout.isatty() else _WIDE).print(found)
+def check_row(found: "CheckResult") -> tuple[Cell, ...]:
+    """Return a check as a row of `outcry agent check`."""
+    result = {True: "ok", False: "failed", None: "not_tried"}[found.passed]
+    message = found.message or ("" if found.code in {"ok", "not_tried"} else words_of(found.code))
+    return found.feed, found.contract, found.step, result, found.code, _printable(message)

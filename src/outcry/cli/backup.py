@@ -1,7 +1,7 @@
 """`outcry backup`: copy an installation while the service runs. The copy can be served as it is.
 
-The command locks and changes nothing in the installation. Only the owner can read the copy, whatever the umask. An
-incomplete copy is deleted.
+The command locks and changes nothing in the installation. Only the user who ran the command can read the copy, whatever
+the umask. An incomplete copy is deleted.
 """
 
 import errno
@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -20,32 +20,56 @@ from outcry.app.installation import LOG_FOLDER
 from outcry.app.secret import SECRET_FILE
 from outcry.app.settings import Settings, read_settings
 from outcry.app.vault import VAULT_FILE
+from outcry.base.clock import SystemClock
+from outcry.base.file_lock import exclusive_lock
+from outcry.cli.backup_rotation import LOCK, complete, installation_id, new_backup, rotate
 from outcry.database.database import DATABASE_FILE
 from outcry.live.log_files import paths_of
 from outcry.live.log_segments import NoFrame, next_frame, open_segment, walk
 
 #: Maximum attempts. The copy is repeated if a running service replaces files meanwhile.
 _TRIES = 10
+#: Default folder of dated backups, in the data folder.
+DEFAULT_FOLDER = "backups"
 _PLAIN = (SECRET_FILE, VAULT_FILE, "outcry.toml", "overrides.csv")
+
+
+class _InUse(Exception):
+    """Another process writes a backup to the same folder."""
 
 
 class _Changed(Exception):
     """The service replaced or deleted a file before it was copied."""
 
 
-def backup(folder: Path, *, data: str | None = None) -> int:
+def backup(folder: Path | None = None, *, keep: int | None = None, data: str | None = None) -> int:
     """Back up the database, tape, live logs, secret and vault key. The service can keep running.
 
     To restore, set OUTCRY_DATA to the backup folder. The backup contains the secret and the vault key: protect it like
     the original. Keys set with OUTCRY_SECRET and OUTCRY_VAULT_KEYS are not included.
 
+    With --keep, each run writes a new dated folder inside FOLDER and then deletes the oldest ones. It deletes only
+    unchanged backups of this installation that --keep made. If it cannot decide, or if the new backup has faults, it
+    deletes nothing, says why, and the exit status is 1.
+
+        outcry backup /srv/backups --keep 7
+
     Parameters
     ----------
     folder
-        Backup folder. It must be new or empty.
+        Backup folder. It must be new or empty, unless --keep is given. With --keep, the default is `backups` in the
+        data folder; another disk is safer.
+    keep
+        Number of backups to retain, at least 1.
     data
         Data folder. Default: OUTCRY_DATA.
     """
+    if keep is not None and keep < 1:
+        print(f"outcry: Invalid --keep {keep}: use 1 or more.", file=sys.stderr)
+        return 2
+    if folder is None and keep is None:
+        print("outcry: No FOLDER given. Name a new or empty folder, or use --keep.", file=sys.stderr)
+        return 2
     settings = read_settings(data=data)
     if settings.database_url:
         print(
@@ -59,6 +83,9 @@ def backup(folder: Path, *, data: str | None = None) -> int:
     except NoInstallation as problem:
         print(f"outcry: {problem}", file=sys.stderr)
         return 1
+    if keep is not None:
+        return _rotated(settings, folder or settings.folder / DEFAULT_FOLDER, keep)
+    assert folder is not None
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         print(f"outcry: {folder} is not an empty folder. Choose a new or empty folder.", file=sys.stderr)
         return 2
@@ -68,10 +95,44 @@ def backup(folder: Path, *, data: str | None = None) -> int:
     except (OSError, sqlite3.Error, _Changed) as problem:
         print(f"outcry: Backup failed: {_message(problem, folder)}", file=sys.stderr)
         return 1
+    _report(folder, faults)
+    return 1 if faults else 0
+
+
+def _rotated(settings: Settings, parent: Path, keep: int) -> int:
+    """Write a dated backup into a folder, then delete the oldest ones. Return the exit status."""
+    partial = parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with exclusive_lock(parent / LOCK, _InUse()):
+            now_ns = SystemClock().now_ns()
+            partial, final = new_backup(parent, now_ns)
+            installation = installation_id(settings)
+            with _private(partial):
+                faults = list(_copied(settings, partial))
+                complete(partial, final, installation, now_ns)
+            _report(final, faults)
+            if faults:
+                print("outcry: Older backups were not deleted, because this one has faults.", file=sys.stderr)
+                return 1
+            done = rotate(parent, keep, final, installation)
+    except _InUse:
+        print(f"outcry: Another backup is writing to {parent}. Wait until it has finished.", file=sys.stderr)
+        return 1
+    except (OSError, sqlite3.Error, _Changed) as problem:
+        print(f"outcry: Backup failed: {_message(problem, partial)}", file=sys.stderr)
+        return 1
+    for folder in done.deleted:
+        print(f"Deleted {folder}")
+    for doubt in done.doubts:
+        print(f"outcry: {doubt}", file=sys.stderr)
+    return 1 if done.doubts else 0
+
+
+def _report(folder: Path, faults: Iterable[str]) -> None:
     for fault in faults:
         print(f"outcry: {fault}", file=sys.stderr)
-    print(f"Backed up to {folder}")
-    return 1 if faults else 0
+    print(f"Backed up to {folder}", flush=True)
 
 
 @contextmanager
@@ -101,8 +162,9 @@ def _private(folder: Path) -> Generator[None]:
 def _copied(settings: Settings, folder: Path) -> Iterator[str]:
     """Copy the whole installation, and yield a line for each damaged or missing file.
 
-    The database is copied first, because it lists the tape files. A log may be ahead of its snapshot but not behind it.
-    If the service deletes or replaces a file before it is copied, the database is copied again.
+    The database is copied first, because it lists the tape files. The logs of live streams are copied after it, because
+    a log may be newer than its snapshot in the database but not older. If the service deletes or replaces a file before
+    it is copied, the database is copied again.
     """
     source = settings.folder
     missing: list[str] = []
@@ -140,7 +202,7 @@ def _copy_tape(source: Path, folder: Path) -> Iterator[str]:
     """
     named, target = _digests(folder), folder / TAPE_FOLDER
     for path in sorted(target.rglob("*.dbn.zst")):
-        if str(path.relative_to(target)) not in named:
+        if path.relative_to(target).as_posix() not in named:
             path.unlink()
     for name in sorted(named):
         if not (target / name).exists():
@@ -182,7 +244,7 @@ def _log_paths(source: Path) -> list[Path]:
 
 
 def _copy_log(path: Path, target: Path) -> bool:
-    """Copy a log file without the frame being written. Return False if the service deleted the file meanwhile."""
+    """Copy a log file up to its last complete batch. Return False if the service deleted the file meanwhile."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         shutil.copyfile(path, target)
@@ -207,7 +269,7 @@ def _newest(folder: Path) -> Path:
 
 
 def _copy_newer_logs(source: Path, folder: Path) -> None:
-    """Copy log files that were created or grew during the copy."""
+    """Copy log files that were created or grew since they were copied first."""
     for path in _log_paths(source):
         target = folder / path.relative_to(source)
         if not target.exists() or target.stat().st_size < path.stat().st_size:

@@ -1,8 +1,8 @@
 """`outcry serve --demo`: a simulated market that is open at any hour of any day.
 
-Simulated and real data never share a folder, and every answer states that its data is simulated. Each start deletes the
-previous simulated data and revokes the demo's previous key; keys that users created stay. Webhooks can be sent to the
-demo's own receiver. Alerts from before the start of the demo are not delivered.
+Simulated and real data never share a folder, and every API answer states that its data is simulated. Each start deletes
+the previous simulated data and revokes the demo's previous key; keys that users created stay. Webhooks can be sent to
+the demo's own receiver. Alerts from before the start of the demo are not delivered.
 """
 
 import sys
@@ -104,7 +104,7 @@ def open_demo(settings: Settings) -> Generator[Serving]:
 
 
 def _admitting(settings: Settings, sink: "Receiver") -> Settings:
-    """Allow webhooks to the demo's own receiver, and trust its certificate."""
+    """Return settings that allow webhooks to the demo's own receiver and trust its certificate."""
     hosts = ",".join(filter(None, (settings.private_hosts, sink.host)))
     if settings.private_ca:  # keep the operator's own root certificates
         with sink.authority.open("ab") as file:
@@ -133,7 +133,7 @@ def _clear(installation: Installation) -> None:
 
 
 def _only_key(installation: Installation) -> str:
-    """Create the demo's key. Revoke those of earlier starts, because terminals and logs show them."""
+    """Create the demo's key. Revoke the keys of earlier starts, because terminals and logs show those keys."""
     now_ns = installation.clock.now_ns()
     user_id = installation.store.ensure_user(EMAIL, now_ns)
     for row in installation.keys.of(user_id):
@@ -142,7 +142,7 @@ def _only_key(installation: Installation) -> str:
 
 
 def _grant_to_everyone(installation: Installation) -> None:
-    """Grant every key the simulated data, live and without embargo."""
+    """Let every key see the simulated data, live and without an embargo."""
     known = {(grant.grantee, grant.scope, grant.embargo_ns) for grant in installation.store.grants()}
     for scope in ("completed", "live"):
         if ("everyone", scope, 0) not in known:

@@ -10,6 +10,9 @@ from outcry.app.inspection import TAPE_FOLDER, Inspection, NoInstallation, inspe
 from outcry.app.installation import LOG_FOLDER
 from outcry.app.secret import SECRET_FILE
 from outcry.app.settings import Settings, read_settings
+from outcry.base.portable_files import is_open_to_others
+from outcry.cli.columns import FINDINGS
+from outcry.cli.tables import Output, StreamedRows
 from outcry.cli.vaulting import report
 from outcry.database.errors import StoreBusy
 from outcry.database.migrate import HEAD, SchemaTooNew
@@ -30,11 +33,12 @@ _FAULT = "fault\t"
 Check = Callable[[Inspection], Iterator[str]]
 
 
-def doctor(*, data: str | None = None) -> int:
+def doctor(*, output: Output = None, data: str | None = None) -> int:
     """Check the settings, reference tables, database, tape files and live logs. Exit status 1 if there are faults.
 
-    The command changes, creates and migrates nothing. The service can keep running. Each fault is one line with the
-    file and what to do.
+    The command changes, creates and migrates nothing. The service can keep running. Prints one row per finding. Rows of
+    faults have `fault` in the column `check`; their finding names the file and what to do. In a pipe, the last line is
+    the number of faults; JSON and CSV do not have this line.
 
     Parameters
     ----------
@@ -43,12 +47,19 @@ def doctor(*, data: str | None = None) -> int:
     """
     settings = read_settings(data=data)
     faults = 0
-    for line in _examined(settings):
-        faults += line.startswith(_FAULT)
-        print(line, flush=True)
-    print(
-        "No faults found." if not faults else "1 fault found." if faults == 1 else f"{faults} faults found."
-    )
+    with StreamedRows(FINDINGS, output, names=False) as rows:
+        for line in _examined(settings):
+            faults += line.startswith(_FAULT)
+            check, _, finding = line.partition("\t")
+            rows.add(check, finding)
+    if output in {None, "table"}:
+        print(
+            "No faults found."
+            if not faults
+            else "1 fault found."
+            if faults == 1
+            else f"{faults} faults found."
+        )
     return 1 if faults else 0
 
 
@@ -76,7 +87,7 @@ def _folder(found: Inspection) -> Iterator[str]:
     if settings.private_hosts:
         yield f"webhooks\tprivate hosts are allowed (for development): {settings.private_hosts}"
     secret = settings.folder / SECRET_FILE
-    if secret.exists() and secret.stat().st_mode & 0o077:
+    if secret.exists() and is_open_to_others(secret):
         yield f"{_FAULT}{secret} is readable by other users. Run: chmod 600 {secret}"
 
 

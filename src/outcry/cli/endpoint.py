@@ -1,7 +1,7 @@
 """`outcry endpoint check`: check whether a URL is accepted for a webhook.
 
-The command applies the same rules as saving a webhook and every delivery. It prints only the code on standard output,
-opens no connection and no database.
+The command applies the rules that the service applies when a user saves a webhook, and before every delivery. It prints
+only the code on standard output, opens no connection and no database.
 """
 
 import asyncio

@@ -19,7 +19,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
-from outcry.cli.importing import COLUMNS, print_report
+from outcry.base.extras import MissingExtra
+from outcry.cli.columns import IMPORTED
+from outcry.cli.importing import print_report
+from outcry.cli.tables import Output, StreamedRows
 from outcry.connections.broker_adapter import InvalidCredential
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import UnknownName
@@ -43,12 +46,13 @@ def fetch(
     owner: str = "operator",
     key_file: Path | None = None,
     yes: bool = False,
+    output: Output = None,
     data: Annotated[str | None, Parameter(name="--data")] = None,
 ) -> int:
     """Download the trades of past sessions from Databento, and import them.
 
     Databento charges by volume. The command first prints Databento's estimate and asks for confirmation. Complete
-    sessions that are already stored are not downloaded again, so you can repeat an interrupted command. Prints one line
+    sessions that are already stored are not downloaded again, so you can repeat an interrupted command. Prints one row
     per session, as `outcry import` does. The API key comes from OUTCRY_DATABENTO_KEY or --key-file.
 
         outcry fetch ES --from 2026-11-02 --to 2026-11-20
@@ -76,9 +80,9 @@ def fetch(
         from outcry.feeds.databento.adapter import checked_key  # noqa: PLC0415 - the vendor's library is an extra
         from outcry.feeds.databento.downloads import FetchRefused, HistoricalDownloader  # noqa: PLC0415
 
-        key = checked_key(key_file.read_text() if key_file else os.environ.get(KEY, ""))
+        key = checked_key(key_file.read_text("utf-8") if key_file else os.environ.get(KEY, ""))
     except ImportError:
-        return _wrong("Databento's library is not installed. Run: pip install 'outcry[databento]'")
+        return _wrong(str(MissingExtra("Downloading from Databento", "databento")))
     except InvalidCredential as problem:
         where = str(key_file) if key_file else KEY
         if problem.code == "missing":
@@ -104,7 +108,8 @@ def fetch(
                 return 0
             if not _agreed(parts, past.cost(parts), yes=yes):
                 return 1
-            return _fetch_all(installation, past, parts, owner_id)
+            with StreamedRows(IMPORTED, output) as rows:
+                return _fetch_all(installation, past, parts, owner_id, rows)
         except (FetchRefused, FeedRefused, UnknownName) as problem:
             print(f"outcry: {problem}", file=sys.stderr)
             return 1
@@ -118,7 +123,7 @@ def _wrong(what: str) -> int:
 def _parts(
     installation: Installation, symbol: str, dates: tuple[date, date], owner: int
 ) -> "list[TradeDateDownload]":
-    """Return the parts to download. Raises `UnknownName`, `FeedRefused`."""
+    """Return the downloads that are needed, one per contract and trade date. Raises `UnknownName`, `FeedRefused`."""
     from outcry.feeds.databento.downloads import plan_downloads  # noqa: PLC0415 - the vendor's library is an extra
 
     reference = installation.reference
@@ -150,9 +155,13 @@ def _agreed(parts: "Sequence[TradeDateDownload]", dollars: float, *, yes: bool) 
 
 
 def _fetch_all(
-    installation: Installation, past: "HistoricalDownloader", parts: "Sequence[TradeDateDownload]", owner: int
-) -> int:
-    """Download and import part by part. Raises `FetchRefused`; earlier parts stay imported."""
+    installation: Installation, past: "HistoricalDownloader", parts: "Sequence[TradeDateDownload]", owner: int,
+    rows: StreamedRows,
+) -> int:  # fmt: skip
+    """Download and import trade dates one after the other (`parts`); return the exit status of the command.
+
+    Raises `FetchRefused`; what was imported before stays imported.
+    """
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console,
@@ -160,7 +169,6 @@ def _fetch_all(
     )  # fmt: skip
     today = datetime.fromtimestamp(installation.clock.now_ns() // NANOS_PER_SECOND, UTC).date()
     refused = 0
-    print("\t".join(COLUMNS))
     with bar, TemporaryDirectory(prefix="outcry-fetch-") as folder:
         task = bar.add_task("", total=len(parts))
         for part in parts:
@@ -175,7 +183,7 @@ def _fetch_all(
                 refused += 1
                 print(f"Rejected {problem}", file=sys.stderr)
             else:
-                print_report(report, console)
+                print_report(report, rows, console)
             path.unlink()
             bar.advance(task)
     return 1 if refused else 0

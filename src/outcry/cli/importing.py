@@ -1,6 +1,7 @@
 """`outcry import` and `outcry refold`: store market data from files, and recompute sessions."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -11,18 +12,17 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
 from outcry.base.timestamps import iso_timestamp
+from outcry.cli.columns import IMPORTED, REFOLDED
 from outcry.cli.reading_options import AS_IT_SAYS, Reading
+from outcry.cli.tables import Output, RowsOutput, StreamedRows, print_rows
 from outcry.database.errors import StoreBusy
 from outcry.market.calendar import SessionKind
 from outcry.people.email_address import is_email, spellings
 from outcry.recordings.file_model import FileRefused, ReadOptions, shown
 from outcry.recordings.import_report import FileReport
-from outcry.recordings.tape import TapeDamaged
-from outcry.recordings.tape_changes import TapeInUse
+from outcry.recordings.tape_errors import TapeDamaged, TapeInUse
 from outcry.sessions.completeness import hole_text
 
-COLUMNS = ("date", "session", "contract", "quality", "rows", "volume", "off_tick", "duplicate", "out_of_order",
-           "complete", "kept", "holes")  # fmt: skip
 #: Maximum number of gaps of one file that are printed as sentences. The `holes` column lists all of them.
 _MAX_SHOWN = 5
 
@@ -31,6 +31,7 @@ def import_files(
     *paths: Path,
     reading: Reading = AS_IT_SAYS,
     owner: str = "operator",
+    output: RowsOutput = None,
     data: Annotated[str | None, Parameter(name="--data")] = None,
 ) -> int:
     """Import recordings of trades or bars.
@@ -39,12 +40,13 @@ def import_files(
     TradingView. Format, time zone, timestamps and contract are detected from the file where possible. Each file is
     imported completely or not at all. Importing a file again changes nothing.
 
-    Prints one tab-separated line per session. Progress and errors go to standard error. The exit status is 1 if any
-    file was rejected (the others are still imported) or if no file contains trades, else 0.
+    Prints one row per session: a table at the end on a terminal, tab-separated lines with column names in a pipe.
+    Progress and errors go to standard error. The exit status is 1 if any file was rejected (the others are still
+    imported) or if no file contains trades, else 0.
 
-    The column `complete` is yes if the session has ended without a gap. A gap is longer than normal trading in the
-    product explains at that hour. `holes` lists the gaps as from/to in UTC. A session with a gap has no levels and is
-    not used as the prior session.
+    The column `complete` is yes if the session has ended without a gap. A gap is a time without trades that is
+    unusually long for the product at that hour. `holes` lists the gaps as from/to in UTC. A session with a gap has no
+    levels and is not used as the prior session.
 
         outcry import recordings/
 
@@ -71,10 +73,13 @@ def import_files(
     with open_installation(read_settings(data=data)) as installation:
         now_ns = installation.clock.now_ns()
         owner_id = 0 if owner == "operator" else installation.store.ensure_user(spellings(owner)[-1], now_ns)
-        return _import_all(installation, paths, owner_id, reading.options(now_ns))
+        with StreamedRows(IMPORTED, output) as rows:
+            return _import_all(installation, paths, owner_id, reading.options(now_ns), rows)
 
 
-def _import_all(installation: Installation, paths: tuple[Path, ...], owner: int, options: ReadOptions) -> int:
+def _import_all(
+    installation: Installation, paths: tuple[Path, ...], owner: int, options: ReadOptions, rows: StreamedRows
+) -> int:
     refused = known = 0
     files: list[Path] = []
     for path in paths:
@@ -89,7 +94,6 @@ def _import_all(installation: Installation, paths: tuple[Path, ...], owner: int,
         disable=not console.is_terminal, transient=True,
     )  # fmt: skip
     with bar:
-        print("\t".join(COLUMNS))
         for path in files:
             task = bar.add_task(shown(path.name), total=None)
             try:
@@ -108,7 +112,7 @@ def _import_all(installation: Installation, paths: tuple[Path, ...], owner: int,
                 console.print(f"Rejected {text}", style="red", markup=False, highlight=False, soft_wrap=True)
             else:
                 known += report.state != "no trades"
-                print_report(report, console)
+                print_report(report, rows, console)
             bar.remove_task(task)
     if not known and not refused:
         print(
@@ -118,16 +122,15 @@ def _import_all(installation: Installation, paths: tuple[Path, ...], owner: int,
     return 0 if known and not refused else 1
 
 
-def print_report(report: FileReport, console: Console) -> None:
-    """Print the result of a file: a line per session, and a summary on the console."""
+def print_report(report: FileReport, rows: StreamedRows, console: Console) -> None:
+    """Print the result of a file: a row per session, and a summary on the console."""
     for session in report.sessions:
-        values = (
+        rows.add(
             session.trade_date, session.kind.value, session.contract, session.quality.value, session.rows,
             session.volume, session.off_tick, session.duplicates, session.out_of_order,
             "yes" if session.complete else "no", session.outcome,
             " ".join(f"{iso_timestamp(first)}/{iso_timestamp(last)}" for first, last in session.holes),
         )  # fmt: skip
-        print("\t".join(str(value) for value in values), flush=True)
     _print_holes(report, console)
     notes = [f"{rows:,} {reason}" for reason, rows in report.skipped.items()]
     for path in report.damaged:
@@ -169,10 +172,10 @@ def _print_holes(report: FileReport, console: Console) -> None:
         console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
-def refold(*, data: str | None = None) -> int:
+def refold(*, output: Output = None, data: str | None = None) -> int:
     """Recompute all sessions from the tape. Run it after a change of session tables, settings or rules.
 
-    Prints one tab-separated line per contract: contract, number of sessions. After an interruption, run it again: the
+    Prints one row per contract: contract, number of sessions. After an interruption, run it again: the
     remaining contracts still have their earlier levels. Damaged tape files are listed on standard error, and the exit
     status is 1. Their sessions stay as they were.
 
@@ -181,14 +184,20 @@ def refold(*, data: str | None = None) -> int:
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    faults = 0
-    with open_installation(read_settings(data=data)) as installation:
+    faults: list[str] = []
+
+    def report(fault: str) -> None:
+        faults.append(fault)
+        print(f"fault: {fault}", file=sys.stderr, flush=True)
+
+    def rows() -> Iterator[tuple[str, int]]:
         for done in installation.importer.refold(installation.clock.now_ns()):
-            print(f"{done.contract}\t{done.sessions}", flush=True)
+            yield done.contract, done.sessions
             for fault in done.faults:
-                print(f"fault: {fault}", file=sys.stderr, flush=True)
-            faults += len(done.faults)
+                report(fault)
+
+    with open_installation(read_settings(data=data)) as installation:
+        print_rows(REFOLDED, rows(), output)
         for row in (*installation.store.damaged(), *installation.alerts.damaged()):
-            print(f"fault: {row.text()}", file=sys.stderr, flush=True)
-            faults += 1
+            report(row.text())
     return 1 if faults else 0

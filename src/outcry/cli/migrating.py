@@ -1,4 +1,4 @@
-"""`outcry migrate`."""
+"""`outcry migrate`: upgrade the database to the schema of this version."""
 
 import sys
 

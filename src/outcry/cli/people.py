@@ -15,6 +15,8 @@ from outcry.access.model import Tier
 from outcry.app.installation import Installation, open_installation
 from outcry.app.people import people_of
 from outcry.app.settings import read_settings
+from outcry.cli.columns import USERS
+from outcry.cli.tables import Cell, Output, print_rows
 from outcry.cli.whereabouts import site
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.people.browser_sessions import Origin
@@ -33,8 +35,8 @@ _MESSAGES = {
 
 
 @users.command(name="list")
-def list_users(*, data: str | None = None) -> int:
-    """List users, tab-separated: email, role, tier, created, sign-in methods, disabled.
+def list_users(*, output: Output = None, data: str | None = None) -> int:
+    """List users: email, role, tier, created, sign-in methods, disabled.
 
     Sign-in methods are password, passkey, openid and code (authenticator app).
 
@@ -44,8 +46,8 @@ def list_users(*, data: str | None = None) -> int:
         Data folder. Default: OUTCRY_DATA.
     """
     with open_installation(read_settings(data=data)) as installation:
-        for user in _identity(installation).users():
-            print("\t".join(_line(installation, user)))
+        lines = [_line(installation, user) for user in _identity(installation).users()]
+        print_rows(USERS, lines, output)
     return 0
 
 
@@ -140,7 +142,7 @@ def _nobody(email: str) -> int:
     return 1
 
 
-def _line(installation: Installation, user: UserRow) -> tuple[str, ...]:
+def _line(installation: Installation, user: UserRow) -> tuple[Cell, ...]:
     ways = {
         "password": user.password_hash is not None,
         "passkey": bool(_identity(installation).passkeys(user)),
@@ -153,7 +155,7 @@ def _line(installation: Installation, user: UserRow) -> tuple[str, ...]:
         user.tier,
         _instant(user.created_ns),
         ",".join(way for way, there in ways.items() if there),
-        _instant(user.disabled_ns) if user.disabled_ns else "",
+        _instant(user.disabled_ns) if user.disabled_ns else None,
     )
 
 

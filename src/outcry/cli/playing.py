@@ -1,6 +1,6 @@
 """Push a replayed feed to a running service and show the progress.
 
-The queue of events to push is bounded, so reading is never more than a few batches ahead.
+The queue of events to push is bounded, so the reader is never more than a few batches ahead of the service.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ MOST_WAITING = 64
 
 @dataclass(slots=True)
 class Played:
-    """Rows that the service has accepted. Times are ns UTC."""
+    """Counts of the rows that the service has accepted, and the range of their times (ns UTC)."""
 
     rows: int = 0
     first_ns: int = 0
@@ -51,7 +51,7 @@ class Played:
 
 
 class Player:
-    """Replays one feed once. `played`: rows that the service has accepted, also after an error."""
+    """Pushes one replayed feed to a service, once. `played`: what the service has accepted, also after an error."""
 
     def __init__(self, feed: "ReplayFeed") -> None:
         self._feed = feed
@@ -60,7 +60,7 @@ class Player:
         self._last_push_s: dict[Contract, float] = {}
 
     async def run(self, url: str, key: str) -> None:
-        """Play to the end. Raises `ApiError`, `Unreachable`, `FeedLost`, and `ValueError` for an invalid URL."""
+        """Push the whole feed. Raises `ApiError`, `Unreachable`, `FeedLost`, and `ValueError` for an invalid URL."""
         feed = self._feed
         readers = BackgroundTasks()
         try:
@@ -109,7 +109,7 @@ class Player:
             thread.submit(pusher.close)
 
     async def _gathered(self) -> dict[Contract, list[Event]]:
-        """Return the queued events by contract; contracts that need a keep-alive have an empty list."""
+        """Wait for events; return them by contract, with an empty list for each contract that needs a keep-alive."""
         found: dict[Contract, list[Event]] = {}
         due_s = min(self._last_push_s.values()) + KEEP_ALIVE_S - time.monotonic()
         try:

@@ -2,14 +2,20 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import msgspec
 
 from outcry.answers.wording import state_text
+from outcry.cli import tables
+from outcry.cli.columns import ALERTS, FOLLOWED, LEVELS
+from outcry.cli.tables import Cell, Output, csv_line, print_rows
 from outcry.cli.whereabouts import service
 from outcry.client import AlertEntry, ApiError, Client, Snapshot, StreamEvent, Unreachable
+from outcry.client.errors import NotOutcry
+from outcry.wire.alerts import AlertsAnswer
+from outcry.wire.answers import LevelsAnswer
 
 Answering = Callable[[Client], None]
 
@@ -22,10 +28,11 @@ _REASONS = {
 }
 
 
-def levels(symbol: str, *, url: str | None = None, data: str | None = None) -> int:
-    """Print the key levels of a symbol as JSON, from a running service.
+def levels(symbol: str, *, output: Output = None, url: str | None = None, data: str | None = None) -> int:
+    """Print the key levels of a symbol, from a running service: a table on a terminal, the API's JSON in a pipe.
 
-    Set OUTCRY_KEY to your API key. There is no option for it, because other users of the machine can see arguments.
+    Set OUTCRY_KEY to your API key. There is no option for it, because other users of the machine can see arguments. The
+    exit status is 1 if there is no data of the symbol: standard error then says what is missing, and how to get it.
 
         outcry levels ES | jq .prior.poc
 
@@ -38,13 +45,16 @@ def levels(symbol: str, *, url: str | None = None, data: str | None = None) -> i
     data
         Data folder of the service. Default: OUTCRY_DATA.
     """
-    return _ask(url, data, lambda client: _print(client.levels(symbol)))
+    return _ask(url, data, lambda client: _print_levels(client.levels(symbol), _chosen(output)))
 
 
 def alerts(
-    symbol: str | None = None, *, follow: bool = False, url: str | None = None, data: str | None = None
-) -> int:
-    """Print today's alerts as JSON, from a running service. With --follow, also print new alerts as they fire.
+    symbol: str | None = None, *, follow: bool = False, output: Output = None, url: str | None = None,
+    data: str | None = None,
+) -> int:  # fmt: skip
+    """Print today's alerts, from a running service. With --follow, also print new alerts as they fire.
+
+    Prints a table on a terminal, the API's JSON in a pipe.
 
     Set OUTCRY_KEY to your API key. There is no option for it, because other users of the machine can see arguments.
 
@@ -55,7 +65,8 @@ def alerts(
     symbol
         Product or contract: ES, ESZ6, MES, /ES … Default: all symbols.
     follow
-        Print one alert per line, oldest first, until interrupted. Reconnects automatically and then prints missed
+        Print one alert per line, oldest first, until interrupted: its time, severity and text on a terminal, JSON in a
+        pipe. Reconnects automatically and then prints missed
         alerts.
     url
         URL of the service. Default: OUTCRY_URL, or the service that runs on the data folder.
@@ -63,11 +74,13 @@ def alerts(
         Data folder of the service. Default: OUTCRY_DATA.
     """
     if not follow:
-        return _ask(url, data, lambda client: _print(client.alerts(symbol)))
+        return _ask(url, data, lambda client: _print_alerts(client.alerts(symbol), _chosen(output)))
 
     def print_alerts(client: Client) -> None:
+        if output == "csv":
+            print(csv_line(FOLLOWED), flush=True)
         for alert in unique_alerts(client.stream(symbol) if symbol else client.stream()):
-            print(msgspec.json.encode(alert).decode(), flush=True)
+            print(_alert_line(alert, _chosen(output)), flush=True)
 
     return _ask(url, data, print_alerts)
 
@@ -97,40 +110,113 @@ def unique_alerts(events: Iterator[StreamEvent]) -> Iterator[AlertEntry]:
                 yield alert
 
 
-def _print(answer: object) -> None:
+def _chosen(output: Output) -> Output:
+    """Return the format: without a choice, a table on a terminal and JSON in a pipe."""
+    return output or ("table" if tables.on_terminal() else "json")
+
+
+def _print_json(answer: object) -> None:
     print(msgspec.json.format(msgspec.json.encode(answer)).decode())
+
+
+def _print_levels(answer: LevelsAnswer, output: Output) -> None:
+    if output == "json":
+        _print_json(answer)
+        return
+    if output == "table":
+        session = "the open session" if answer.live else f"the session of {answer.as_of}"
+        print(f"{answer.symbol}: {session}, source {answer.data_source}\n")
+    print_rows(LEVELS, _level_rows(answer), output)
+
+
+def _level_rows(answer: LevelsAnswer) -> Iterator[tuple[str, float, str | None]]:
+    """Yield every level of an answer: its name, price, and the date of the session that made it, if it has one."""
+    if answer.last_price is not None:
+        yield "last_price", answer.last_price, None
+    for name, levels in (
+        ("developing", answer.developing), ("prior", answer.prior), ("overnight", answer.overnight),
+    ):  # fmt: skip
+        if levels is not None:
+            for field in levels.__struct_fields__:
+                yield f"{name}_{field}", getattr(levels, field), None
+    for name, dated in (
+        ("naked_poc", answer.naked_pocs), ("poor_high", answer.poor_highs), ("poor_low", answer.poor_lows),
+    ):  # fmt: skip
+        for level in dated:
+            yield name, level.price, level.date
+
+
+def _print_alerts(answer: AlertsAnswer, output: Output) -> None:
+    if output == "json":
+        _print_json(answer)
+        return
+    if output == "table" and not answer.alerts:
+        print("outcry: No alerts today.", file=sys.stderr)
+        return
+    print_rows(ALERTS, (_cells(alert, ALERTS) for alert in answer.alerts), output)
+
+
+def _cells(alert: object, columns: Sequence[str]) -> list[Cell]:
+    """Return the fields of an alert that are its columns."""
+    return [getattr(alert, name) for name in columns]
+
+
+def _alert_line(alert: AlertEntry, output: Output) -> str:
+    match output:
+        case "table":
+            return f"{alert.at}  {alert.severity:<8}  {alert.message}"
+        case "csv":
+            return csv_line(_cells(alert, FOLLOWED))
+        case _:
+            return msgspec.json.encode(alert).decode()
 
 
 def _ask(url: str | None, data: str | None, answering: Answering) -> int:
     key = os.environ.get("OUTCRY_KEY", "")
     if not key:
         print(
-            "outcry: OUTCRY_KEY is not set. Set it to an API key (`outcry keys create --email …` creates one).",
+            "outcry: OUTCRY_KEY is not set. Set it to an API key: the demo prints one, and `outcry keys create --email "
+            "you@example.com` creates one.",
             file=sys.stderr,
         )
         return 2
     base = service(url, data)
     try:
-        answering(Client(base, key))
+        with Client(base, key, retry_s=0) as client:
+            answering(client)
     except ApiError as problem:
         print(f"outcry: {explained(problem, base)}", file=sys.stderr)
         return 1
-    except (Unreachable, ValueError) as problem:
+    except NotOutcry as problem:
+        print(f"outcry: {problem}. Check the URL in --url or OUTCRY_URL.", file=sys.stderr)
+        return 1
+    except Unreachable as problem:
+        print(
+            f"outcry: {problem}. Start the service with `outcry serve`, or name another with --url or OUTCRY_URL.",
+            file=sys.stderr,
+        )
+        return 1
+    except ValueError as problem:
         print(f"outcry: {problem}", file=sys.stderr)
         return 1
     return 0
 
 
 def explained(problem: ApiError, base: str) -> str:
-    """Return the message of an error; for `no_licensed_source`, list its reasons and remedies.
+    """Return the message of an API error with what its body adds: suggestions, or reasons and remedies.
 
     base: the service's URL, which the paths in `fix` are relative to.
     """
-    body = problem.body
-    if problem.code != "no_licensed_source":
-        return str(problem)
+    if problem.code == "no_licensed_source":
+        return _no_data(problem.body, base)
+    suggestions = ", ".join(str(name) for name in _list(problem.body.get("suggestions")))
+    return f"{problem} Did you mean {suggestions}?" if suggestions else str(problem)
+
+
+def _no_data(body: dict[str, Any], base: str) -> str:
+    """Return why there is no data of a symbol, and how to get it."""
     symbol = str(body.get("symbol", "this symbol"))
-    lines = [f"No data for {symbol} ({problem.code})."]
+    lines = [f"No data for {symbol} (no_licensed_source)."]
     reasons = [str(reason) for reason in _list(body.get("reasons"))]
     for reason in reasons:
         sentence = _REASONS.get(reason) or f"The live feed of {{symbol}} is `{reason}`: {state_text(reason)}"

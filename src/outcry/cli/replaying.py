@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from outcry.access.model import KeyRow, Role
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings, read_settings
 from outcry.base.clock import Clock, SystemClock
+from outcry.base.signals import TERMINATION, cancel_on
 from outcry.cli.accounts import OPERATOR_NAME
 from outcry.cli.playing import Played, Player
 from outcry.cli.reading_options import AS_IT_SAYS, Reading
@@ -76,7 +77,7 @@ class Playing:
         if not is_feed_name(feed):
             return (
                 f"Invalid --feed {feed[:40]!r}: use up to 24 lower-case letters, digits, - and _, starting with a "
-                "letter."
+                "letter. Device names of Windows, such as aux, are not allowed."
             )
         return ""
 
@@ -133,7 +134,7 @@ def _player(
 
 
 def _play(player: Player, url: str, key: str) -> int:
-    """Play to the end or until interrupted. Report what was played in both cases."""
+    """Replay to the end or until interrupted, then report what was played; return the exit status."""
     try:
         asyncio.run(_until_signalled(player, url, key))
     except asyncio.CancelledError:
@@ -145,9 +146,8 @@ def _play(player: Player, url: str, key: str) -> int:
 
 async def _until_signalled(player: Player, url: str, key: str) -> None:
     task = asyncio.current_task()
-    with suppress(NotImplementedError):  # Windows has no such signals
-        if task is not None:
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    if task is not None:
+        cancel_on(task, TERMINATION)
     await player.run(url, key)
 
 
@@ -164,7 +164,7 @@ def _instant(at_ns: int) -> str:
 
 @contextmanager
 def _admitted(settings: Settings, owner: str | None, clock: Clock) -> Generator[tuple[str, Reference]]:
-    """Yield a key to push with and the reference tables. A temporary key is revoked at the end."""
+    """Yield a key to push with, and the tables of products and sessions. A temporary key is revoked at the end."""
     given = os.environ.get("OUTCRY_KEY", "")
     if not _is_here(settings):
         if owner is not None:

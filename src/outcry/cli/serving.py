@@ -1,4 +1,4 @@
-"""`outcry serve`."""
+"""`outcry serve`: run the service, or one process of a cluster."""
 
 import os
 import sys
@@ -15,12 +15,10 @@ from outcry.app.people import People
 from outcry.app.settings import BadSettings, Settings, read_settings
 from outcry.cli.demo import Serving, demo_settings, open_demo
 from outcry.cli.set_up import set_up_notice
-from outcry.cli.warming import warm_up
 from outcry.cli.whereabouts import address, remove_address, write_address
 from outcry.database.errors import StoreBusy
 from outcry.http.server import Binding
 from outcry.http.server import serve as run
-from outcry.recordings.verification import add_digests
 
 #: Interval between attempts to reach an unavailable database.
 _AGAIN_S = 1.0
@@ -33,7 +31,7 @@ def serve(
     """Run the service until interrupted, in one process or as part of a cluster.
 
     On shutdown the service finishes open requests first. It logs requests and events to standard error as JSON lines
-    (docs/logs.md). To run several processes together, see docs/cluster.md.
+    (docs/reference/logs.md). To run several processes together, see docs/guides/cluster.md.
 
     Parameters
     ----------
@@ -69,9 +67,8 @@ def serve(
         trusted_proxies=settings.trusted_proxies or None, connections_per_client=settings.connections_per_client,
     )  # fmt: skip
     with open_demo(settings) if demo else _open(settings) as (installation, feeds, greet):
-        alone = (
-            not settings.cluster
-        )  # several processes may share a folder, which has room for one URL file only
+        # Several processes may share a folder, which has room for one URL file only.
+        alone = not settings.cluster
 
         def started(host: str, port: int) -> None:
             if alone:
@@ -83,8 +80,6 @@ def serve(
                 remove_address(settings.folder)
 
         served = build_application(installation, feeds)
-        if settings.roles & {"api", "web"}:
-            warm_up(installation, served.application.edge.event_log)
         try:
             with installation.disk.watched():
                 run(served.application, binding, started, stopping)
@@ -115,8 +110,12 @@ def _open(settings: Settings) -> Generator[Serving]:
 
 
 def _add_digests(installation: Installation) -> None:
-    """Verify tape files without a stored checksum and store it, while the service runs."""
+    """Verify the tape files that have no stored checksum, and store one for each. Runs beside the service."""
     try:
+        if not installation.store.without_digest():
+            return
+        from outcry.recordings.verification import add_digests  # noqa: PLC0415 - few need it, imports databento-dbn
+
         for fault in add_digests(installation.store, installation.tape):
             print(f"outcry: {fault}", file=sys.stderr, flush=True)
     except StoreBusy as problem:  # the next start continues

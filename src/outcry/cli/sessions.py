@@ -1,4 +1,4 @@
-"""`outcry session` and `outcry sessions`: market sessions of the calendar, as tab-separated lines.
+"""`outcry session` and `outcry sessions`: market sessions of the calendar.
 
 Errors go to standard error. The exit status is 2 for invalid arguments and 1 if no session is open at the given time.
 """
@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from outcry.app.settings import read_settings
+from outcry.cli.columns import SESSIONS
+from outcry.cli.tables import Output, print_rows
 from outcry.market.calendar import Session
 from outcry.market.instruments import UnknownName
 from outcry.market.units import NANOS_PER_SECOND
@@ -17,11 +19,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNREADABLE, CLOSED = 2, 1
 
 
-def session_at(symbol: str, at: str, *, data: str | None = None) -> int:
+def session_at(symbol: str, at: str, *, output: Output = None, data: str | None = None) -> int:
     """Print the session that is open at a given time.
 
-    Prints one tab-separated line: trade date, `rth` or `eth`, open and close in the product's time zone, open and close
-    in UTC, and `short` for an early close or `full`. The session ends just before its close. If no session is open, the
+    Prints trade date, `rth` or `eth`, open and close in the product's time zone, open and close in UTC, and `short` for
+    an early close or `full`. The session ends just before its close. If no session is open, the
     next one is printed on standard error and the exit status is 1. It is 2 for a day before the session tables begin.
 
         outcry session ES 2025-11-28T10:00:00-05:00
@@ -51,22 +53,24 @@ def session_at(symbol: str, at: str, *, data: str | None = None) -> int:
     _warn_of_unknown_years(reference, (day,))
     zone = calendar.hours.zone(root)
     if found := calendar.session_at(root, at_ns):
-        print(_line(found, zone))
+        print_rows(SESSIONS, [_row(found, zone)], output)
         return 0
     then = ""
     if coming := calendar.next_window(root, at_ns):
         session, opens_ns = coming
         how = f"Trading resumes at {_local(opens_ns, zone)}" if session.open_ns <= at_ns else "Next session"
-        then = f" {how}: {_line(session, zone)}"
-    print(f"No session of {root} is open at {at}.{then}".replace("\t", " "), file=sys.stderr)
+        then = f" {how}: {' '.join(_row(session, zone))}"
+    print(f"No session of {root} is open at {at}.{then}", file=sys.stderr)
     return CLOSED
 
 
-def sessions_between(symbol: str, first: date, last: date, *, data: str | None = None) -> int:
+def sessions_between(
+    symbol: str, first: date, last: date, *, output: Output = None, data: str | None = None
+) -> int:
     """List the sessions from one trade date to another, past or future. Both dates are included.
 
-    Prints one line per session in order of opening, in the format of `outcry session`. A day without regular hours has
-    no session of its own. Its trading belongs to the overnight (`eth`) session of the next day with regular hours.
+    Prints one row per session in order of opening, with the columns of `outcry session`. A day without regular hours
+    has no session of its own. Its trading belongs to the overnight (`eth`) session of the next day with regular hours.
 
         outcry sessions ES 2025-11-24 2025-12-01
         outcry sessions ZC 2026-01-01 2026-12-31 | awk '$2 == "rth" && $7 == "short"'
@@ -96,13 +100,14 @@ def sessions_between(symbol: str, first: date, last: date, *, data: str | None =
         )
     _warn_of_unknown_years(reference, (first, last))
     zone = reference.calendar.hours.zone(root)
-    for session in reference.calendar.sessions(root, first, last):
-        print(_line(session, zone))
+    print_rows(
+        SESSIONS, (_row(each, zone) for each in reference.calendar.sessions(root, first, last)), output
+    )
     return 0
 
 
 def _reference(data: str | None) -> Reference:
-    """Load the reference tables with the operator's overrides and session variants, as the service does."""
+    """Load the tables of products and sessions, with the operator's overrides and session variants."""
     settings = read_settings(data=data)
     return load_reference(settings.folder, variants=settings.session_variants)
 
@@ -126,11 +131,16 @@ def _root(reference: Reference, symbol: str, near: date) -> str:
     try:
         return reference.universe.resolve(symbol, near, history=True).product.root
     except UnknownName as problem:
-        raise ValueError(str(problem)) from problem
+        remedy = (
+            ""
+            if "did you mean" in str(problem)
+            else ". Use a product such as ES, or a contract such as ESZ6."
+        )
+        raise ValueError(f"{problem}{remedy}") from problem
 
 
 def _refuse(problem: str) -> int:
-    print(problem, file=sys.stderr)
+    print(f"outcry: {problem}", file=sys.stderr)
     return UNREADABLE
 
 
@@ -148,12 +158,10 @@ def _local(at_ns: int, zone: tzinfo) -> str:
     return (EPOCH + timedelta(seconds=at_ns // NANOS_PER_SECOND)).astimezone(zone).isoformat()
 
 
-def _line(session: Session, zone: tzinfo) -> str:
+def _row(session: Session, zone: tzinfo) -> tuple[str, ...]:
     opens, closes = (
         EPOCH + timedelta(seconds=at // NANOS_PER_SECOND) for at in (session.open_ns, session.close_ns)
     )
     local = (moment.astimezone(zone).isoformat() for moment in (opens, closes))
     utc = (moment.isoformat().replace("+00:00", "Z") for moment in (opens, closes))
-    return "\t".join(
-        (session.trade_date.isoformat(), session.kind, *local, *utc, "short" if session.short else "full")
-    )
+    return session.trade_date.isoformat(), session.kind, *local, *utc, "short" if session.short else "full"

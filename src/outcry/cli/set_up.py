@@ -4,9 +4,9 @@ The token is printed on the console and written to a file that only its owner ca
 start creates a new token and invalidates the previous one. The file is deleted once an operator exists.
 """
 
-import os
 from pathlib import Path
 
+from outcry.base.portable_files import write_private
 from outcry.people.first_run import FirstRun
 
 TOKEN_FILE = "setup-token"  # noqa: S105 - a file's name
@@ -29,6 +29,4 @@ def set_up_notice(folder: Path, first_run: FirstRun, at: str) -> str:
 
 def _write(path: Path, token: str) -> None:
     path.unlink(missing_ok=True)  # an existing file would keep its own permissions
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(token + "\n")
+    write_private(path, token + "\n")

@@ -24,6 +24,8 @@ from outcry.app.vault import (
     vault_of,
     write_keys,
 )
+from outcry.cli.columns import VAULT
+from outcry.cli.tables import Output, print_rows
 from outcry.connections.vault import VaultKeys, rewrapped
 from outcry.connections.vault_store import SqlVaultStore
 from outcry.database.database import Database
@@ -35,8 +37,8 @@ vault = App(name="vault", help="Manage the keys that encrypt stored broker crede
 
 
 @vault.command
-def status(*, data: str | None = None) -> int:
-    """List the vault keys, tab-separated: name, number of connections, state (newest, older or retired).
+def status(*, output: Output = None, data: str | None = None) -> int:
+    """List the vault keys: name, number of connections, state (newest, older or retired).
 
     Problems are listed on standard error, and the exit status is 1.
 
@@ -54,22 +56,29 @@ def status(*, data: str | None = None) -> int:
             newest = next(iter(read_keys(settings)))
         except BadVaultKeys:
             newest = ""
-        for row in store.vault_keys():
-            state = "retired" if row.retired_ns is not None else "newest" if row.kid == newest else "older"
-            print(f"{row.kid}\t{uses.get(row.kid, 0)}\t{state}")
+        rows = [
+            (
+                row.kid,
+                uses.get(row.kid, 0),
+                "retired" if row.retired_ns is not None else "newest" if row.kid == newest else "older",
+            )
+            for row in store.vault_keys()
+        ]
+        print_rows(VAULT, rows, output)
     for fault in lines:
         print(f"outcry: {fault}", file=sys.stderr)
     return 1 if lines else 0
 
 
 def report(settings: Settings, database: Database) -> list[str]:
-    """Return the problems of the vault keys. A vault without keys and without credentials has none."""
+    """Return the problems of the vault keys. A vault without keys and without credentials has no problems."""
     store = SqlVaultStore(database)
     lines: list[str] = []
     if path := readable_by_others(settings):
         lines.append(f"{path} is readable by other users. Run: chmod 600 {path}")
     try:
-        return lines + faults(settings, store, VaultKeys(read_keys(settings)))
+        keys = VaultKeys(read_keys(settings))
+        return lines + faults(settings, store, keys, keys.recognises)
     except BadVaultKeys as problem:
         return lines + ([str(problem)] if store.uses() else [])
 
@@ -78,8 +87,9 @@ def report(settings: Settings, database: Database) -> list[str]:
 def rotate(*, data: str | None = None) -> int:
     """Encrypt all stored credentials with a new vault key and retire the older keys. Services can keep running.
 
-    Only the data keys are encrypted again, not the credentials. After an interruption, run the command again. With
-    OUTCRY_VAULT_KEYS, first put the new key at the front (`k2:…,k1:…`) and restart the service.
+    Each connection's credentials have a key of their own. Only these keys are encrypted again, not the credentials.
+    After an interruption, run the command again. With OUTCRY_VAULT_KEYS, first put the new key at the front
+    (`k2:…,k1:…`) and restart the service.
 
     Parameters
     ----------
@@ -103,7 +113,7 @@ def rotate(*, data: str | None = None) -> int:
 
 
 def _older(store: SqlVaultStore, known_keys: Mapping[str, bytes]) -> list[str]:
-    """Return the keys that are neither the newest nor retired."""
+    """Return the names of the vault keys that are neither the newest nor retired."""
     newest = next(iter(known_keys))
     return [row.kid for row in store.vault_keys() if row.retired_ns is None and row.kid != newest]
 
@@ -135,7 +145,7 @@ def _finish(installation: Installation, settings: Settings, store: SqlVaultStore
 
 @vault.command
 def forget(*, yes: bool = False, data: str | None = None) -> int:
-    """Delete credentials whose vault keys are lost. Their owners must enter them again.
+    """Delete broker credentials whose vault keys are lost. Users must enter the credentials again.
 
     Stop the service first. Without --yes the command only prints what it would delete.
 

@@ -1,4 +1,4 @@
-"""The URL of a running service, and the file by which other commands find it.
+"""The URL of a running service, and the file by which other commands find that URL.
 
 While the service runs, the file `address` in its data folder contains its URL. The service deletes the file when it
 stops. A killed service leaves the file behind, and the next start overwrites it.
@@ -15,7 +15,7 @@ _DEMO = "-demo"
 
 
 def address(host: str, port: int) -> str:
-    """Return the URL for a browser. The local machine is `localhost`, because passkeys need a host name."""
+    """Return the service's URL for a browser. This machine is named `localhost`, because passkeys need a host name."""
     if _is_here(host):
         return f"http://localhost:{port}"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -28,7 +28,7 @@ def demo_folder(folder: Path) -> Path:
 
 def write_address(folder: Path, at: str) -> None:
     """Write the URL of the running service into a file in its data folder."""
-    (folder / ADDRESS_FILE).write_text(at + "\n")
+    (folder / ADDRESS_FILE).write_text(at + "\n", encoding="utf-8", newline="\n")
 
 
 def remove_address(folder: Path) -> None:
@@ -39,7 +39,7 @@ def remove_address(folder: Path) -> None:
 def running(folder: Path) -> str:
     """Return the URL of the service that runs on a data folder, or an empty string."""
     try:
-        return (folder / ADDRESS_FILE).read_text().strip()
+        return (folder / ADDRESS_FILE).read_text(encoding="utf-8").strip()
     except OSError:  # missing or not readable by this user
         return ""
 
@@ -57,7 +57,7 @@ def service(url: str | None, data: str | None = None) -> str:
 
 
 def site(settings: Settings) -> str:
-    """Return the base URL of printed links when `public_url` is not set."""
+    """Return the base URL for printed links without `public_url`: the running service's URL, or localhost."""
     return running(settings.folder) or address("localhost", settings.port)
 
 

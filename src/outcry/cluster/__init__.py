@@ -1,1 +1,4 @@
-"""Run several processes as one service over NATS. No package below `app` imports this one."""
+"""Run several processes as one service, connected by the message bus NATS.
+
+Only `app` imports this package, so a single process works without it.
+"""

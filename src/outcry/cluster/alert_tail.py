@@ -1,6 +1,6 @@
-"""Copy new alerts from the database to the registry of a process that answers requests, in the order recorded.
+"""Copy new alerts from the database to the memory of a process that answers requests, in the order recorded.
 
-The class polls the database. Notifications of other processes only shorten the delay.
+`AlertTail` polls the database. Notifications from other processes only shorten the delay.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _PAGE = 1000
 
 
 class AlertTail:
-    """Copy new alerts of all streams from the database to a registry, on one event loop."""
+    """Copy new alerts from the database to the registry (live streams in memory), on one event loop."""
 
     def __init__(
         self, registry: Registry, store: LiveStore, calls: NatsCalls, report: Report = discard
@@ -79,7 +79,7 @@ class AlertTail:
             self._registry.post_known(mine[::-1])
 
     def _moved(self, key: StreamKey) -> None:
-        """Note that a stream's channel (registry entry) was removed or added. Runs on the event loop."""
+        """Note that a live stream was added to the registry or removed. Called on the event loop."""
         if not self._registry.shows(key):
             self._removed.add(key)
         elif key in self._removed:
@@ -88,7 +88,7 @@ class AlertTail:
             self._some.set()
 
     async def _asked(self, work: Callable[[], Sequence[AlertRow]]) -> Sequence[AlertRow]:
-        """Run a database query (`work`) in a thread, and repeat it while the database is busy."""
+        """Run a database query (`work`) in a thread, and repeat the query while the database is busy."""
         while True:
             try:
                 found = await asyncio.get_running_loop().run_in_executor(self._thread, work)

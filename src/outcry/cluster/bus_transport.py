@@ -1,4 +1,4 @@
-"""Send pushed market data to the process that owns the stream, through calls over the message bus."""
+"""Send a feed's events to the process that owns the stream, by calls over the message bus (NATS)."""
 
 from outcry.access.licences import OPERATOR
 from outcry.agent.sender import PushQueue, RetryLater, record_result
@@ -13,10 +13,10 @@ _STATUS: dict[type[ServiceError], int] = {InvalidRequest: 422, Occupied: 429}
 
 
 class BusTransport:
-    """Implements `PushTransport` by calls over the message bus.
+    """Sends batches of feed events by calls over the message bus. Implements `PushTransport`.
 
-    One process runs a user's connection: the owner of its partition. The first process that starts runs an operator's
-    feed.
+    The process that runs a feed need not be the one that computes its levels. A user's connection runs in the process
+    that owns the connection's partition; the operator's feed runs in the first process that starts.
     """
 
     #: A call is cheap, and the next owner is available within about two seconds.
@@ -26,7 +26,10 @@ class BusTransport:
         self._owners = owners
 
     async def attempt(self, key: StreamKey, queue: PushQueue) -> RetryLater | None:
-        """Send the next push of a queue to the process that owns its stream, without retries."""
+        """Send the next push of a queue to the process that owns its stream, once.
+
+        Return None if the owner accepted events, else the reason and the pause before a retry.
+        """
         push = queue.push()
         origin = Origin.PROCESS if key.owner == OPERATOR else Origin.RUNNER
         answer: int | ApiError | Unreachable

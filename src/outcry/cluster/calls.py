@@ -1,6 +1,7 @@
-"""Names and errors of calls between processes: a short request to the process that registered a name, and its answer.
+"""Names and errors of calls between processes: short requests to whichever process has registered a name.
 
-A call is answered within its timeout or fails. Calls are not stored, so the caller may repeat a failed one.
+A call returns the process's answer within its timeout, or fails. The message bus stores no calls, so the caller may
+repeat a failed one.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +17,7 @@ class BusDown(Exception):
 
 
 class NobodyServes(BusDown):
-    """No process has registered the name at present; another may do so soon."""
+    """No process answers calls to this name at present. The caller may retry, because one may start to soon."""
 
 
 class CallRefused(Exception):

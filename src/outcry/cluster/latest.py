@@ -1,7 +1,7 @@
-"""The latest state of each live stream, as shared with every process that answers requests.
+"""The latest state of each live stream, as its owner publishes it to every process that answers requests.
 
-Each process receives all states, so it reads them from its own memory. An older state never replaces a newer one,
-regardless of its sender and delay.
+Each of these processes receives all states and answers from its own memory. An older state never replaces a newer one,
+whichever process sent it and however late it arrives.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,10 @@ Order = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """The latest state of a stream.
+    """The latest published state of a live stream.
 
-    `key`: `StreamKey.text`; `body`: the encoded state, empty if the stream is no longer shown.
+    key: `StreamKey.text`. order: says which of two states is newer. body: the encoded state, empty if the stream was
+    removed from display.
     """
 
     key: str

@@ -1,8 +1,8 @@
 """Run the live streams of the partitions that this process of a cluster owns.
 
-A partition is served only while it is owned. Its streams are restored from the log before that, and released after it.
-If another process acquires one of the streams, the whole partition is released, and acquired again if this process
-still owns it.
+A partition is a fixed share of all live streams. After this process has acquired a partition, it restores the streams
+from the log and then answers requests about them. If another process takes over one of the streams, this process stops
+using the whole partition. It starts to use the partition again if NATS still assigns it to this process.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ Serve = Callable[[int], AbstractAsyncContextManager[None]]
 
 
 class PartitionWorker:
-    """Restore, serve and release partitions of live streams on an engine, on one event loop.
+    """Restore, serve and release the live streams of the partitions that this process owns, on one event loop.
 
-    log: lists the streams of a partition. publisher: publishes their states. serve: serves a partition to other
-    processes.
+    engine: computes the streams. log: lists the streams of a partition. publisher: publishes the states of these
+    streams. serve: answers other processes' requests about a partition.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class PartitionWorker:
         engine.on_taken_over = self._taken_over
 
     async def run(self) -> None:
-        """Run partitions until cancelled; then release them and stop the engine."""
+        """Run the streams of owned partitions until cancelled; then release the partitions and stop the engine."""
         await self._engine.start(list)
         try:
             await self._partitions.run(self._gained, self._lost)
@@ -53,7 +53,7 @@ class PartitionWorker:
 
     @property
     def served(self) -> Collection[int]:
-        """Partitions that this process serves now."""
+        """Partitions whose streams this process now runs and answers requests about."""
         return self._served.keys()
 
     async def _gained(self, partition: int) -> None:
@@ -83,7 +83,7 @@ class PartitionWorker:
             self._report_soon()
 
     def _report_soon(self) -> None:
-        """Log the number of served partitions once it has not changed for a second."""
+        """Log the number of served partitions once the number has not changed for a second."""
         if self._report_timer is not None:
             self._report_timer.cancel()
         self._report_timer = asyncio.get_running_loop().call_later(_SETTLED_S, self._report)
@@ -97,7 +97,7 @@ class PartitionWorker:
         return [name for name in self._engine.stream_names if partition_of_stream(name) == partition]
 
     def _taken_over(self, key: StreamKey) -> None:
-        """Release a partition and acquire it again, because another process has acquired one of its streams.
+        """Stop using a partition and restore it again, because another process has taken over one of its streams.
 
         Usually this process has lost the partition and is about to be notified.
         """

@@ -1,8 +1,9 @@
 """Streams whose feeds run in this process, while another process of the cluster computes their levels.
 
-A feed that starts asks the stream's owner for its position, so it requests only missing history from the vendor. A feed
-that stops sends its remaining events and reports the end, so the next process need not wait. If a process crashes, the
-next one requests the unsent trades from the vendor again.
+The owner of a stream is the process that computes its levels. A feed that starts asks the owner how far it has data, so
+the feed requests only missing history from the vendor. A feed that stops sends its remaining events and reports its
+end, so the next process need not wait. If a process crashes, the next one requests the unsent trades from the vendor
+again.
 """
 
 import asyncio
@@ -56,7 +57,7 @@ class RemoteStreams(FeedRunner):
         self._notifying: dict[StreamKey, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Write the queue of unsent pushes to disk until cancelled; then end every feed."""
+        """Regularly write the queue of unsent events to disk until cancelled; then end every feed."""
         try:
             await self.sync_regularly()
         finally:
@@ -93,8 +94,8 @@ class RemoteStreams(FeedRunner):
     async def _progress(self, key: StreamKey, caps: FeedCaps) -> StreamProgress | None:
         """Ask the owner of a stream for its position (how far it has data), with retries; return None if it is unknown.
 
-        If the feed delivers no history, give up after `_TRIES` attempts, because every trade missed while waiting is
-        lost.
+        If the feed delivers no history, give up after `_TRIES` attempts, because trades that the feed misses meanwhile
+        cannot be requested later.
         """
         tries = _TRIES if caps.backfill is Backfill.NONE else 0
         while True:
@@ -111,7 +112,7 @@ class RemoteStreams(FeedRunner):
     # -- status
 
     def log_fields(self, key: StreamKey) -> dict[str, str]:
-        """Return the fields that name a stream in log events, as the engine does."""
+        """Return the fields that identify a stream in log events."""
         return {"stream": key.text}
 
     def log_status(self, key: StreamKey, follower: ContractFollower) -> None:
@@ -121,7 +122,7 @@ class RemoteStreams(FeedRunner):
             self.report(event, stream=key.text, code=seen.code, problem=seen.text)
 
     def status(self, key: StreamKey) -> StreamStatus | None:
-        """Return the status of a stream's feed here, or its last one; None if no feed here delivered it.
+        """Return the current or last status of a stream's feed in this process; None if the feed never ran here.
 
         While the feed here delivers current data, return the status that the stream's owner has published.
         """
@@ -151,7 +152,7 @@ class RemoteStreams(FeedRunner):
         return channel.feed_code or reason if reason == "unsubscribed" else reason
 
     def history(self, key: StreamKey) -> str:
-        """Return how complete a stream's history is, empty if that is unknown."""
+        """Return the data quality of a stream's history, such as ticks or bars; empty if that is unknown."""
         follower = self.followers.get(key)
         return follower.status.quality if follower else ""
 
@@ -166,7 +167,7 @@ class RemoteStreams(FeedRunner):
         return [key for key in self._registry.keys(owner) if key.feed == feed]
 
     def refuse(self, key: StreamKey, code: str) -> None:
-        """Report to a stream's owner why no feed delivers it, unless the stream's status shows it already.
+        """Report to a stream's owner why no feed delivers the stream, unless its status shows the reason already.
 
         `code`: the reason.
         """
@@ -175,7 +176,7 @@ class RemoteStreams(FeedRunner):
             self._notify(key, lambda: self._owners.refuse(key, code))
 
     def retire(self, key: StreamKey) -> None:
-        """Ask a stream's owner to remove it from display."""
+        """Ask a stream's owner to remove the stream from display."""
         if self._registry.channel(key) is not None:
             self._notify(key, lambda: self._owners.retire(key))
 

@@ -1,7 +1,8 @@
-"""Copy the stream states that engines publish into the registry of a process that answers requests.
+"""Copy the states of live streams, which other processes publish, to a process that answers requests.
 
-A channel is live only while its engine sends heartbeats. An older state never replaces a newer one. A state is stored
-as received and decoded only when it is read.
+A stream's channel (its entry in the registry of live streams) is live only while the process that owns the stream sends
+heartbeats. An older state never replaces a newer one. The replica stores a state as received, and decodes it only when
+a request reads it.
 """
 
 import asyncio
@@ -58,7 +59,7 @@ class _ReplicatedStream:
 
 
 class StateReplica:
-    """Fill a registry with the states that engines publish, on one event loop.
+    """Fill the registry of live streams with the states that other processes publish, on one event loop.
 
     key_of: parses `StreamKey.text`; raises `LookupError` or `ValueError`.
     """
@@ -82,7 +83,7 @@ class StateReplica:
         self.complete = False
 
     async def run(self) -> None:
-        """Receive states until cancelled. After that no stream is live until `run` runs again."""
+        """Receive states until cancelled. Then mark all streams as not live."""
         try:
             async with self._calls.listen(ALIVE, self._hear), asyncio.TaskGroup() as group:
                 group.create_task(repeat(self._watch, _RETRY_S))
@@ -137,7 +138,7 @@ class StateReplica:
     def _handle_unreadable(self, latest: Latest, problem: Exception) -> None:
         """Mark a stream's stored state invalid, because its newer state is in a format this version cannot read.
 
-        This happens during a rolling upgrade.
+        This happens during a rolling upgrade, when the stream's owner runs a newer version.
         """
         if latest.key not in self._unreadable:
             self._unreadable.add(latest.key)
@@ -194,7 +195,7 @@ class StateReplica:
                 self._judge(reflected)
 
     async def _keep_time(self) -> None:
-        """Detect missing heartbeats, set the current market time of streams, and remove streams without updates."""
+        """Regularly detect missing heartbeats, set the market time of streams, and remove streams without updates."""
         now_s = monotonic()
         for source in [one for one, at_s in self._heartbeat_at_s.items() if now_s - at_s > SILENT_S]:
             del self._heartbeat_at_s[source]

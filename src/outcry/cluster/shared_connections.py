@@ -1,6 +1,7 @@
-"""Broker connections in a cluster: each feed process runs a share of them, and web processes reach them by calls.
+"""Broker connections in a cluster: each process with role `feeds` runs a share of them; pages reach it by calls.
 
-The database decides which connections run. Notifications between processes only shorten the delay.
+The database defines which connections run. Notifications between processes only shorten the delay until a change takes
+effect.
 """
 
 import asyncio
@@ -87,7 +88,7 @@ class RemoteConnections:
         return set()
 
     async def check(self, row: ConnectionRow) -> Sequence[Finding]:
-        """Have the process that runs a connection check its credentials, and return the findings."""
+        """Ask the process that runs a connection to check it; return the findings."""
         name, body = _name(partition_of_feed(row.user_id, row.broker)), msgspec.msgpack.encode(row)
         try:
             return _FINDINGS.decode(await self._calls.ask(name, body, CHECK_S))

@@ -1,8 +1,9 @@
-"""Publish the state of an engine's streams to every process that answers requests.
+"""Publish the states of the live streams that this process computes to every process that answers requests.
 
-A state is published after the log has stored the trades in it, so it survives this process. A stream that
-changes is published up to 20 times a second (less often if there are many), and a change of its status at once.
-Heartbeats name the streams whose state could not be published, so no replica presents an old state as current.
+The publisher waits until the log has stored the trades of a state, so no published state is lost with this process. It
+publishes a stream that changes up to 20 times a second (less often if there are many), and a change of a stream's
+status at once. Heartbeats name the streams whose newest state could not be published, so no other process presents an
+old state as current.
 """
 
 import asyncio
@@ -51,9 +52,9 @@ class _PublishedStream:
     """What was last published of a stream.
 
     channel, version: the published channel (registry entry) and its version; None: not published yet. at_s: time of
-    publication. first, count: the order of the published state, which tells newer from older. since_s: time of the
-    first unpublished change, 0 without one. busy: a state is being published. dropped: the stream has left the registry
-    and its removal is not published yet; gone: the removal is published.
+    publication. first, count: the order of the published state, which says which of two states is newer. since_s: time
+    of the first unpublished change, 0 without one. busy: a state is being published. dropped: the stream has left the
+    registry and its removal is not published yet; gone: the removal is published.
     """
 
     key: StreamKey
@@ -71,7 +72,7 @@ class _PublishedStream:
 
 @dataclass(slots=True, eq=False)
 class _PendingState:
-    """A state that is to be published, with its channel, version and market time."""
+    """A state that is to be published, with its channel (live stream), version and market time."""
 
     shown: _PublishedStream
     state: Latest
@@ -81,10 +82,12 @@ class _PendingState:
 
 
 class StatePublisher:
-    """Publish the states of an engine's streams in the acquired partitions, on the engine's event loop.
+    """Publish the states of the live streams that this process computes, on the event loop of their engine.
 
-    name: name of this process for others. lost: called with a stream that now belongs to another process according to
-    the log.
+    Only streams of acquired partitions are published; see `take_up` and `let_go`.
+
+    name: the name that other processes know this process by. lost: called with a stream that now belongs to another
+    process, according to the log.
     """
 
     def __init__(
@@ -119,7 +122,8 @@ class StatePublisher:
     def let_go(self, partition: int) -> None:
         """Stop publishing a partition that another process will own.
 
-        Call it before the streams leave the registry, so that their removal is not published either.
+        Call it before the partition's streams leave the registry. Their removal is then not published, because the next
+        owner publishes them.
         """
         self._partitions.discard(partition)
         remaining = {text: one for text, one in self._shown.items() if partition_of_stream(text) != partition}
@@ -154,9 +158,9 @@ class StatePublisher:
                 next_s = loop.time() + max(_SHORTEST_PAUSE_S, _PAUSES_A_LOOK * spent_s)
 
     async def _hurry_on(self) -> None:
-        """Capture the streams whose status changed.
+        """Capture the state of the streams whose status changed, to publish it at once.
 
-        Streams of which a state is still being published follow afterwards.
+        A stream of which an earlier state is still being published follows afterwards.
         """
         self._hurry.clear()
         for text in list(self._hurried):
@@ -167,7 +171,7 @@ class StatePublisher:
                     await asyncio.sleep(0)
 
     async def _look_at_all(self) -> float:
-        """Capture every stream that changed; return the processing time (s), without that of other tasks."""
+        """Capture every stream that changed; return the time (s) that this took, without the time of other tasks."""
         spent_s, began_s = 0.0, perf_counter()
         for at, text in enumerate(list(self._shown), 1):
             if self._take_if_moved(text) or at % _TURN == 0:
@@ -272,10 +276,10 @@ class StatePublisher:
             shown.dropped, shown.removed = False, not self._registry.shows(shown.key)
 
     async def _doubt(self, shown: _PublishedStream, there: int) -> None:
-        """Check with the log whether this process still owns a stream, because another has published a newer state.
+        """Check whether this process still owns a stream, because another process has published a newer state of it.
 
-        Acquire the stream again in the log. If that succeeds, our state becomes the newer one, even if the log has
-        started again from position 0. there: the log position in the order of the other state.
+        The check appends an entry to the stream's log, which succeeds only for the owner. The next state of
+        this process then counts as the newer one. there: log position of the other process's state.
         """
         text = shown.key.text
         runner = self._runners.get(text)
@@ -312,7 +316,7 @@ class StatePublisher:
             await self._notify(ALIVE, msgspec.msgpack.encode(alive))
 
     async def _publish_alerts(self) -> None:
-        """Notify replicas that alerts were recorded, so that they read them at once."""
+        """Notify the other processes of recorded alerts, so that they read the alerts from the database at once."""
         while True:
             await self._alerted.wait()
             self._alerted.clear()

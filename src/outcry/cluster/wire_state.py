@@ -1,6 +1,6 @@
 """Encoding of a stream's state for the processes that answer requests, and heartbeats of the stream's owner.
 
-Each state carries the edition (version) of the encoding. A state of another edition is rejected.
+Each state contains the edition (version) of its encoding. `read_state` rejects a state of another edition.
 """
 
 import zlib
@@ -26,9 +26,9 @@ class State(msgspec.Struct, array_like=True, frozen=True):
     """A stream as its owner publishes it. The order of fields is the wire format.
 
     edition: version of the wire format, which changes with the fields. by: name of the process that owns the stream.
-    invented: whether the market is simulated. own_clock: whether the feed has its own clock. feed_code: its code.
-    reason, market_ns, trade_date: see `Availability`. capture: the session's state, compressed; empty before its first
-    trade.
+    invented: whether the market is simulated. own_clock: whether the feed has its own clock. feed_code: the feed's
+    status code. reason, market_ns, trade_date: see `Availability`. capture: the session's state, compressed; empty
+    before its first trade.
     """
 
     edition: str
@@ -52,7 +52,7 @@ class State(msgspec.Struct, array_like=True, frozen=True):
 
 
 def state_of(channel: Channel, capture: Capture | None, by: str, *, own_clock: bool) -> bytes:
-    """Encode the state of a channel for other processes."""
+    """Encode the state of a channel (the live stream of one contract) for other processes."""
     availability = channel.availability
     packed = zlib.compress(capture.dump(), _LEVEL) if capture else b""
     state = State(
@@ -70,7 +70,7 @@ def read_state(body: bytes) -> State:
 
 
 class ProcessHeartbeat(msgspec.Struct, array_like=True, frozen=True):
-    """A heartbeat of process `by`: the last published states of the streams in `partitions` are current.
+    """A heartbeat of process `by`. It says that the last published states of the streams in `partitions` are current.
 
     but: the exceptions, that is, streams whose newer state could not be published.
     """

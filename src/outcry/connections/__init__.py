@@ -1,1 +1,1 @@
-"""Broker connections of users, and the vault of their credentials."""
+"""Users' connections to brokers and data vendors, and the vault that encrypts their credentials."""

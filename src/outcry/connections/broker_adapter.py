@@ -1,8 +1,8 @@
 """Interface for vendors and brokers: an adapter creates a `Feed` from the credentials a user entered.
 
-An adapter's description needs no vendor library; the library is loaded when a feed is created. The vendor's own hosts
-are used unless the operator configures other `endpoints`. A user can name a host only for brokers that run on the
-user's own machine.
+The description of an adapter (`broker`) needs no vendor library; the adapter loads the library when it creates a feed.
+A feed connects to the vendor's own hosts unless the operator configures other `endpoints`. A user can name a host only
+for brokers that run on the user's own machine.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ class AdapterContext:
     """What an adapter needs to create a feed besides credentials.
 
     `endpoints`: addresses that replace the vendor's own, by the adapter's names (`{"gateway": "127.0.0.1:13000"}`).
-    `speedup`: pauses and time limits are divided by this factor.
+    `speedup`: divides pauses and time limits, for tests.
     """
 
     universe: Universe
@@ -34,7 +34,7 @@ class AdapterContext:
 
 
 class InvalidCredential(Exception):
-    """An entry of the connection form is invalid, without asking the vendor.
+    """An entry of the connection form is invalid. The adapter found that without asking the vendor.
 
     `code` is `missing` or `rejected`; `field` names the entry. Neither contains the entry itself.
     """

@@ -1,7 +1,8 @@
 """Check a connection: which parts work, and which fail.
 
-The check of a running connection reads the status of its streams. For a connection that is not running, it opens a
-temporary feed. Both use the connection's own code, so a check cannot pass where the connection would fail.
+The check of a running connection reads the status of the connection's streams. For a connection that is not running,
+the check opens a temporary feed. Both use the same code as the connection, so a check cannot pass where the connection
+would fail.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ _LOGIN_CODES = frozenset({"login_refused", "login_expired", "entries_lost"})
 class _Tried:
     """Result of opening the stream of one contract.
 
-    `received`: whether any event arrived; `fault`: the error code it ended with.
+    `received`: whether any event arrived; `fault`: the error code with which the stream ended.
     """
 
     contract: Contract
@@ -102,7 +103,7 @@ async def check_feed(
 
 
 async def _try(feed: Feed, one: _Tried, since: Cursor) -> None:
-    """Open the stream of a contract until its result is known. Retry once if the vendor refuses the login."""
+    """Read the stream of a contract until its result is known. Retry once if the vendor refuses the login."""
     while True:
         try:
             await _listen(feed, one, since)

@@ -1,6 +1,7 @@
 """Contracts a connection subscribes to: each product's front contract, and near a roll the next one too.
 
-The roll by volume compares both contracts over several sessions, so the next one is subscribed to early enough.
+The product rolls to the next contract by volume, which is compared over several sessions. The connection therefore
+needs trades of both contracts for some days before the roll.
 """
 
 from collections.abc import Callable, Sequence

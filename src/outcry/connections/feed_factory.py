@@ -26,8 +26,8 @@ class ConnectionNotAllowed(Exception):
 class ConnectionPolicy:
     """Which brokers this service may connect.
 
-    `local`: this service runs on the user's own machine. `closed`: it may connect none, because its market is
-    simulated.
+    `local`: whether this service runs on the user's own machine. `closed`: whether it may connect no broker at all,
+    because its market is simulated.
     """
 
     local: bool = False
@@ -46,7 +46,8 @@ class ConnectionPolicy:
 class FeedFactory:
     """Creates the feeds of connections.
 
-    `endpoints`: addresses that replace a vendor's own, by broker; for these and `speedup` see `AdapterContext`.
+    `endpoints`: by broker, the addresses that replace the vendor's own. For `endpoints` and `speedup` see
+    `AdapterContext`.
     """
 
     store: SqlConnectionStore
@@ -59,7 +60,7 @@ class FeedFactory:
     speedup: float = 1.0
 
     def context(self, row: ConnectionRow) -> AdapterContext:
-        """Return the adapter's context for a connection."""
+        """Return what the adapter needs, besides credentials, to create the feed of a connection."""
         wanted = contract_selector(self.universe, row.symbols, self.clock)
         return AdapterContext(
             self.universe, self.clock, wanted, self.endpoints.get(row.broker, {}), self.speedup
@@ -81,5 +82,5 @@ class FeedFactory:
 
 
 def partition_of_feed(owner: int, feed: str) -> int:
-    """Return the partition of a user's connection to a broker. The partition's owner runs the feed."""
+    """Return the partition (share of a cluster's work) of a user's feed. The process that owns it runs the feed."""
     return partition_of(f"{owner}/{feed}")

@@ -1,7 +1,7 @@
 """The state machine of a broker connection.
 
-A connection stops until its user acts if the vendor refused the login twice, refused the connection, or if the user
-paused it. From any other state the service retries automatically.
+A connection stops if the vendor refused the login twice or refused the connection, or if the user paused it. It then
+waits for the user. In any other state the service retries automatically.
 """
 
 from enum import StrEnum

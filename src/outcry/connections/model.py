@@ -1,7 +1,7 @@
 """Brokers, and users' connections to them with the state of each.
 
-Credentials can be stored but not read back. Only its owner sees a connection. Adapters describe themselves as `Broker`,
-so the pages need no adapter.
+Users can enter credentials but not read them back. Only its owner sees a connection. Each adapter describes its broker
+as a `Broker`, so the pages need no adapter.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class Broker:
     """A broker or vendor that Outcry can connect, that is, that has an adapter.
 
     `hosted`: a service on a server may connect the broker. Otherwise only the agent on the user's own machine may, or a
-    service that runs there (setting `local_brokers`). `extra`: the extra to install (`pip install outcry[…]`), empty if
+    service that runs there (setting `local_brokers`). `extra`: the extra to install (`install_command`), empty if
     none is needed. `installed`: whether it is installed.
     """
 
@@ -119,8 +119,9 @@ class ConnectionRefused(Exception):
 class SealedEntries:
     """Encrypted credentials of a connection as stored.
 
-    `sealed`: ciphertext under the connection's own key. `wrapped`: that key, encrypted with key-encryption key `kid`.
-    `version` counts renewals; both ciphertexts are bound to it.
+    `sealed`: the credentials, encrypted with the connection's own key. `wrapped`: that key, encrypted with the
+    key-encryption key named `kid`. `version`: increases each time the user replaces the credentials; both ciphertexts
+    are valid for one version only.
     """
 
     connection_id: int
@@ -136,7 +137,7 @@ EntrySealer = Callable[[int, int], SealedEntries]
 
 @dataclass(frozen=True, slots=True)
 class VaultKeyRow:
-    """What is stored of a key-encryption key. `canary`: ciphertext that only the right key decrypts."""
+    """What the database stores of a key-encryption key. `canary`: ciphertext that only the right key decrypts."""
 
     kid: str
     canary: bytes

@@ -54,9 +54,8 @@ class PushedConnections:
 def _row(user_id: int, name: str, channels: Sequence[Channel]) -> ConnectionRow:
     best = min(channels, key=lambda channel: _rank(channel.availability.reason))
     reason = best.availability.reason
-    code = (
-        best.feed_code or reason if reason in {"unsubscribed", "disconnected"} else reason
-    )  # the agent says why
+    # The agent reports the reason.
+    code = best.feed_code or reason if reason in {"unsubscribed", "disconnected"} else reason
     phase = ConnectionPhase.NEEDS_SIGN_IN if code in LOGIN_CODES else _PHASES.get(reason, _FAILED)
     return ConnectionRow(
         id=crc32(name.encode()), user_id=user_id, broker=PUSHED, label=name,

@@ -1,7 +1,8 @@
 """Users' own feeds as the pages show them: broker connections, and feeds their programs push.
 
-Only its owner sees a connection. Credentials are encrypted before they are stored, and never shown. Brokers that run on
-the user's machine are connected by the agent there, unless this service is configured to run there.
+Only its owner sees a connection. Credentials are encrypted before they are stored, and never shown. A broker that runs
+on the user's machine is connected by the agent on that machine, unless the setting `local_brokers` says that this
+service runs there.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ class BrokerConnections:
         return [adapter.broker for adapter in self._parts.adapters.values()]
 
     def connectable(self, broker: Broker) -> bool:
-        """Return whether this service may connect a broker: it is installed and allows servers."""
+        """Return whether this service may connect a broker: its rules allow it, and the library is installed."""
         return not self._parts.rules.refusal(broker)
 
     def connections(self, user_id: int) -> Sequence[ConnectionRow]:
@@ -63,7 +64,7 @@ class BrokerConnections:
         return Counter(row.phase for row in self._store.rows())
 
     def reserved(self, user_id: int) -> Collection[str]:
-        """Return the names of a user's connections. No pushed feed may have one of these names."""
+        """Return the feed names of a user's connections; the user's pushed feeds must not use these names."""
         return {row.broker for row in self._store.rows(user_id)}
 
     def connect(
@@ -152,7 +153,7 @@ class BrokerConnections:
         return None if row is None else await self._runs.check(row)
 
     def _sign(self, row: ConnectionRow, sign: Sign, code: str, now_ns: int) -> bool:
-        """Apply a user's action (`sign`) to a connection, whatever its phase is by now.
+        """Apply a user's action (`sign`) to a connection, even if another process changed its phase meanwhile.
 
         Return False if the connection was removed.
         """

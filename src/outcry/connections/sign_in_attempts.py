@@ -1,7 +1,7 @@
 """Limit on how often a user makes this service sign in at a vendor.
 
-A vendor that sees too many sign-ins blocks the IP address, and with it every user of this service. All attempts of a
-user at one vendor therefore share one limit.
+A vendor that receives too many sign-ins blocks this service's IP address, and thereby all users of the service. All
+attempts of a user at one vendor therefore share one limit.
 """
 
 from collections import deque

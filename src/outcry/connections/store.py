@@ -1,7 +1,7 @@
 """Stores connections and their encrypted credentials in SQLite or PostgreSQL, through SQLAlchemy Core.
 
-Credentials are overwritten before they are replaced or removed, in the same transaction. A retired encryption key is
-never used.
+Credentials are overwritten before they are replaced or removed, in the same transaction. A retired encryption key
+encrypts nothing new.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _CONNECTIONS, _CREDENTIALS = schema.connections, schema.credentials
 
 
 class SqlConnectionStore:
-    """Stored connections. A phase changes only if the row still has the old one.
+    """Stored connections. A phase changes only if the row still has the phase that the caller expects.
 
     All methods may raise `StoreBusy`.
     """

@@ -1,4 +1,4 @@
-"""Summarise the streams of a connection as one event for its state machine (`Sign`) and a reason code.
+"""Summarise the status of a connection's streams as one event for its state machine (`Sign`) and a reason code.
 
 A connection is live if every stream is up to date, degraded if some are not, and refused if the vendor refuses all.
 """
@@ -21,7 +21,7 @@ START_OVERDUE = StreamStatus(Link.LOST, "disconnected", "disconnected")
 
 
 def summarize_streams(streams: Sequence[StreamStatus]) -> tuple[Sign, str]:
-    """Return the event (`Sign`) and reason code that the status of a connection's streams amounts to."""
+    """Return the event (`Sign`) and reason code of a connection, given the status of all its streams."""
     refused = [one for one in streams if one.link is Link.REFUSED]
     login = next((one for one in refused if one.login), None)
     if login is not None:  # all streams share one login

@@ -13,12 +13,15 @@ from outcry.trades.feed import Feed
 
 
 class ConnectionStreams(Protocol):
-    """The live streams that connections feed. For one event loop. `report`: logs for the operator."""
+    """The live streams that connections deliver data to, on one event loop. `report`: logs for the operator."""
 
     report: Report
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
-        """Run all contracts of a feed in a task, including later ones. If cancelled, the task closes the feed first."""
+        """Run all contracts of a feed in a task, also those that the feed lists later.
+
+        If cancelled, the task closes the feed first.
+        """
         ...
 
     def contracts_of(self, owner: int, feed: str) -> frozenset[Contract]:
@@ -42,7 +45,7 @@ class ConnectionStreams(Protocol):
         ...
 
     def refuse(self, key: StreamKey, code: str) -> None:
-        """Set the reason to show for a stream that has no feed."""
+        """Set the reason (`code`) that users see for a stream that has no feed."""
         ...
 
     def retire(self, key: StreamKey) -> None:
@@ -51,10 +54,10 @@ class ConnectionStreams(Protocol):
 
 
 class ConnectionRunner(Protocol):
-    """Interface to whatever runs the connections, in this process or another one."""
+    """Interface of the component that runs the connections, in this process or another one."""
 
     def wake(self) -> None:
-        """Make the runner read the changed store at once instead of at the next interval. Thread-safe."""
+        """Read changed connections from the database at once, not at the next interval. Thread-safe."""
         ...
 
     def connected_brokers(self, user_id: int) -> set[str]:

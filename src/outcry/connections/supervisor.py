@@ -1,8 +1,8 @@
 """Runs connections: attaches a feed for each active connection, and derives its phase from its streams.
 
-The store defines which connections run, so a restarted process runs the same ones. A phase changes only by the
-transition table, and only if no other process changed it meanwhile. Credentials are decrypted when a feed is created,
-and are not cached.
+The database defines which connections run, so a restarted process runs the same ones. A phase changes only by the
+transition table in `lifecycle`, and only if no other process changed the phase meanwhile. Credentials are decrypted
+when a feed is created, and are not cached.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Run:
-    """A connection that runs here. `row`: the connection as it was when it started."""
+    """A connection that runs in this process. `row`: its stored row when it was started."""
 
     row: ConnectionRow
     task: asyncio.Task[None]
@@ -53,8 +53,8 @@ class _Run:
 class ConnectionSupervisor:
     """Runs connections on the running event loop. Implements `ConnectionRunner`.
 
-    streams: runs the connections' feeds. several: whether several processes run connections, each of them those of the
-    partitions that it owns; otherwise this process runs all of them.
+    streams: runs the connections' feeds. several: whether several processes run connections. Each process then runs
+    only those of the partitions that it owns; otherwise this process runs all.
     """
 
     def __init__(self, streams: ConnectionStreams, parts: FeedFactory, *, several: bool = False) -> None:
@@ -83,7 +83,7 @@ class ConnectionSupervisor:
         self._tasks.every(0.0, "connections", self._run, self._failed)
 
     async def stop(self) -> None:
-        """Close every feed and leave the stored phases unchanged."""
+        """Close every feed. The stored phases stay unchanged, so the next start runs the same connections."""
         await self._tasks.stop()
         await asyncio.gather(*(self._end(number) for number in list(self._runs)))
         self._thread.shutdown()
@@ -96,7 +96,7 @@ class ConnectionSupervisor:
             self._changed.set()
 
     async def lost(self, partition: int) -> None:
-        """Stop the connections of a partition that another process acquires, before returning."""
+        """Stop the connections of a partition that another process acquires. Returns after they have stopped."""
         if self._owned is not None:
             self._owned.discard(partition)
             self._unswept.discard(partition)
@@ -107,7 +107,7 @@ class ConnectionSupervisor:
         return self._owned is None or partition_of_feed(row.user_id, row.broker) in self._owned
 
     def wake(self) -> None:
-        """Read the changed store at once instead of at the next interval. Thread-safe."""
+        """Read changed connections from the database at once, not at the next interval. Thread-safe."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._changed.set)
 
@@ -153,7 +153,7 @@ class ConnectionSupervisor:
             self._streams.report(LogEvent.CONNECTIONS_UNREADABLE, problem=str(problem))
 
     def _failed(self, problem: Exception) -> None:
-        """Log an unexpected error by its type only, because its text may contain a secret."""
+        """Log only the type of an unexpected error, because the error's text may contain a secret."""
         self._streams.report(LogEvent.CONNECTIONS_FAILED, problem=type(problem).__name__)
 
     async def _ask(self, work: Callable[[], T]) -> T:
@@ -205,7 +205,7 @@ class ConnectionSupervisor:
         self._resting[number] = (asyncio.get_running_loop().time() + backoff.next_s(), backoff)
 
     def _backoff(self, number: int) -> Backoff:
-        """Return the growing pauses between a connection's starts; new ones if it has none yet."""
+        """Return the `Backoff` with the growing pauses between a connection's starts; create it if needed."""
         resting = self._resting.pop(number, None)
         return resting[1] if resting else Backoff(self._parts.speedup, FIRST_PAUSE_S, LONGEST_PAUSE_S)
 
@@ -239,15 +239,15 @@ class ConnectionSupervisor:
             await end([run.task])  # it closes its streams
 
     def _rest(self, row: ConnectionRow) -> None:
-        """Set on the streams of a stopped connection the reason why it is stopped, for display."""
+        """Show on the streams of a stopped connection why the connection is stopped."""
         for key in self._streams.streams(row.user_id, row.broker):
             self._streams.refuse(key, row.code)
 
     def _retire(self, before: Mapping[int, ConnectionRow], unswept: set[int]) -> None:
         """Hide streams of removed connections and of products no longer chosen.
 
-        After a start this includes streams of connections that were removed earlier (`unswept`). A stream that an agent
-        pushes under a broker's name returns with its next push.
+        After a start this includes streams of connections that were removed earlier (`unswept`). If an agent pushes a
+        stream under a broker's name, the stream appears again with its next push.
         """
         wanted = {(row.user_id, row.broker): set(row.symbols) for row in self._rows.values()}
         looked_at = {(row.user_id, row.broker) for row in before.values() if self._is_ours(row)}
@@ -287,9 +287,9 @@ class ConnectionSupervisor:
             await self._move(row, sign, code)
 
     async def _move(self, row: ConnectionRow, sign: Sign, code: str) -> None:
-        """Change a connection's phase in the store and here.
+        """Change a connection's phase, in the database and in memory.
 
-        If another process changed it meanwhile, read the store first.
+        If another process changed the phase meanwhile, only schedule to read the database again.
         """
         phase = moved(row.phase, sign)
         if (phase, code) == (row.phase, row.code):
@@ -307,7 +307,7 @@ class ConnectionSupervisor:
 
 
 def _needs_restart(before: ConnectionRow | None, row: ConnectionRow) -> bool:
-    """Return whether the user asked for a restart of a running connection, by comparing its rows."""
+    """Return whether the user asked to restart a running connection, by comparing its earlier row with the new one."""
     return (
         before is not None
         and (row.phase, row.code) == (ConnectionPhase.CONNECTING, "connecting")

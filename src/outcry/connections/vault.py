@@ -1,11 +1,11 @@
 """The vault: encrypts the credentials users entered for their connections.
 
-Each version of a connection's credentials is encrypted with AES-256-GCM under its own random key. That key is wrapped
-by a key-encryption key that is not in the database. Both ciphertexts are bound to user, connection, broker and version,
-so a copied, swapped or altered row does not decrypt, nor does one that mixes versions.
+Each version of a connection's credentials is encrypted with AES-256-GCM under its own random key. That key is encrypted
+("wrapped") with a key-encryption key that is not in the database. Both ciphertexts are bound to user, connection,
+broker and version. So a copied, swapped or altered row cannot be decrypted, nor can a row that mixes versions.
 
-No message and no `repr` contains credentials. Rotating the key-encryption key encrypts the connections' own keys again;
-the credentials stay unchanged.
+No message and no `repr` contains credentials. After a change of the key-encryption key, only the connections' own keys
+are encrypted again; the ciphertext of the credentials stays the same.
 """
 
 import json
@@ -13,23 +13,19 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from hashlib import blake2b
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
+from outcry.base.encryption import KEY_BYTES, Cipher, DecryptionFailed
 from outcry.connections.model import ConnectionRow, EntrySealer, SealedEntries, VaultKeyRow
 from outcry.connections.vault_store import SqlVaultStore
 
-KEY_BYTES = 32
 #: Connections rewrapped per query.
 BATCH = 100
-_NONCE = 12
-_FORM = b"\x01"
 _CANARY = b"outcry"
 
 
 class VaultBroken(Exception):
-    """Credentials cannot be decrypted: altered, copied from another row, or under a key that is not configured."""
+    """Credentials cannot be decrypted: they were altered or copied from another row, or their key is not configured."""
 
 
 class VaultKeys:
@@ -39,7 +35,8 @@ class VaultKeys:
         if not keys or any(len(key) != KEY_BYTES for key in keys.values()):
             raise ValueError(f"the vault needs at least one key of {KEY_BYTES} bytes")
         self.kids = tuple(keys)
-        self._ciphers = {kid: AESGCM(key) for kid, key in keys.items()}
+        self._keys = dict(keys)
+        self._ciphers = {kid: Cipher(key) for kid, key in keys.items()}
 
     def __repr__(self) -> str:
         return f"VaultKeys({', '.join(self.kids)})"
@@ -49,34 +46,38 @@ class VaultKeys:
         """Return the name of the key that encrypts new credentials."""
         return self.kids[0]
 
-    def cipher(self, kid: str) -> AESGCM | None:
+    def cipher(self, kid: str) -> Cipher | None:
         """Return the cipher for a key's name; None if the key is not configured."""
         return self._ciphers.get(kid)
 
     def canary(self, kid: str) -> bytes:
         """Return ciphertext that only this key decrypts. It is stored to recognise the key later."""
-        return _close(self._known(kid), _CANARY, f"canary|{kid}")
+        return self._known(kid).encrypt(_CANARY, f"canary|{kid}")
 
     def recognises(self, row: VaultKeyRow) -> bool:
         """Return whether the configured key of this name is the same key that was used before."""
         cipher = self.cipher(row.kid)
         try:
-            return cipher is not None and _open(cipher, row.canary, f"canary|{row.kid}") == _CANARY
-        except InvalidTag:
+            return cipher is not None and cipher.decrypt(row.canary, f"canary|{row.kid}") == _CANARY
+        except DecryptionFailed:
             return False
+
+    def hash_of(self, row: VaultKeyRow) -> str:
+        """Return a hash of a key's canary and the configured key. Any other key or canary has another hash."""
+        return blake2b(row.canary, digest_size=32, key=self._keys[row.kid], person=b"canary").hexdigest()
 
     def wrap(self, kid: str, key: bytes, place: str) -> bytes:
         """Encrypt a connection's own key with a key-encryption key."""
-        return _close(self._known(kid), key, f"{place}|{kid}")
+        return self._known(kid).encrypt(key, f"{place}|{kid}")
 
     def unwrap(self, kid: str, wrapped: bytes, place: str) -> bytes:
         """Decrypt a connection's own key. Raises `VaultBroken`."""
         try:
-            return _open(self._known(kid), wrapped, f"{place}|{kid}")
-        except InvalidTag:
+            return self._known(kid).decrypt(wrapped, f"{place}|{kid}")
+        except DecryptionFailed:
             raise VaultBroken(f"the connection's key cannot be decrypted with vault key {kid}") from None
 
-    def _known(self, kid: str) -> AESGCM:
+    def _known(self, kid: str) -> Cipher:
         cipher = self.cipher(kid)
         if cipher is None:
             raise VaultBroken(f"vault key {kid} is missing")
@@ -97,17 +98,18 @@ class Vault:
     def seal(self, user_id: int, broker: str, entries: Mapping[str, str]) -> EntrySealer:
         """Return a function that encrypts these credentials for a connection.
 
-        The store calls it in its transaction. It reads the keys then, so that a key rotated meanwhile is not used.
+        The store calls the function in its transaction. The function reads the vault's keys only then, so that it does
+        not use a key that was retired meanwhile.
         """
         plain = json.dumps(dict(entries)).encode()
 
         def sealed(connection_id: int, version: int) -> SealedEntries:
             keys = self._read()
             place = _place(user_id, connection_id, broker, version)
-            own = AESGCM.generate_key(KEY_BYTES * 8)
+            own = secrets.token_bytes(KEY_BYTES)
             wrapped = keys.wrap(keys.newest, own, place)
             return SealedEntries(
-                connection_id, keys.newest, wrapped, _close(AESGCM(own), plain, place), version
+                connection_id, keys.newest, wrapped, Cipher(own).encrypt(plain, place), version
             )
 
         return sealed
@@ -117,8 +119,8 @@ class Vault:
         place = _place_of(row, sealed_entries)
         own = self._holding(sealed_entries.kid).unwrap(sealed_entries.kid, sealed_entries.wrapped, place)
         try:
-            return json.loads(_open(AESGCM(own), sealed_entries.sealed, place))
-        except InvalidTag:
+            return json.loads(Cipher(own).decrypt(sealed_entries.sealed, place))
+        except DecryptionFailed:
             raise VaultBroken(f"the stored credentials of connection {row.id} were altered") from None
 
     def rewrap(self, row: ConnectionRow, sealed_entries: SealedEntries) -> SealedEntries:
@@ -136,7 +138,7 @@ class Vault:
         return self._keys
 
     def _holding(self, kid: str) -> VaultKeys:
-        """Return the key-encryption keys. They are read again if the key with this name is unknown."""
+        """Return the key-encryption keys. If the key named `kid` is unknown, read the keys again first."""
         keys = self._keys
         return keys if keys.cipher(kid) else self._read()
 
@@ -149,8 +151,8 @@ class Vault:
 def rewrapped(vault: Vault, store: SqlVaultStore) -> Iterator[tuple[int, int]]:
     """Encrypt the keys of all credentials with the newest key-encryption key, while services may run.
 
-    Yields after each batch how many were rewrapped so far, and how many cannot be decrypted and stay unchanged. An
-    interrupted run can be repeated.
+    After each batch, yield how many were encrypted again so far, and how many stay unchanged because they cannot be
+    decrypted. An interrupted run can be repeated.
     """
     newest = vault.keys.newest
     rewrapped_count = broken = after_id = 0
@@ -173,16 +175,3 @@ def _place_of(row: ConnectionRow, sealed_entries: SealedEntries) -> str:
 def _place(user_id: int, connection_id: int, broker: str, version: int) -> str:
     """Return the text that ciphertexts are bound to (associated data): user, connection, broker and version."""
     return f"{user_id}|{connection_id}|{broker}|{version}"
-
-
-def _close(cipher: AESGCM, plain: bytes, place: str) -> bytes:
-    nonce = secrets.token_bytes(_NONCE)
-    return _FORM + nonce + cipher.encrypt(nonce, plain, place.encode())
-
-
-def _open(cipher: AESGCM, sealed: bytes, place: str) -> bytes:
-    """Decrypt a ciphertext and check that it is bound to `place`. Raises `InvalidTag`."""
-    nonce, rest = sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
-    if sealed[:1] != _FORM or len(nonce) < _NONCE:
-        raise InvalidTag
-    return cipher.decrypt(nonce, rest, place.encode())

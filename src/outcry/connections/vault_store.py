@@ -16,9 +16,9 @@ _CONNECTIONS, _CREDENTIALS, _KEYS = schema.connections, schema.credentials, sche
 
 
 class SqlVaultStore:
-    """Names of key-encryption keys, and credentials by key. All methods may raise `StoreBusy`.
+    """Stored names of key-encryption keys, and which credentials use which key. All methods may raise `StoreBusy`.
 
-    Keys are never stored: only their names, each with a canary that decrypts with the right key alone.
+    The database never stores a key, only its name and a canary: ciphertext that only the right key decrypts.
     """
 
     def __init__(self, database: Database) -> None:

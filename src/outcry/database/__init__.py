@@ -1,1 +1,1 @@
-"""The schema, its migrations and the connection to SQLite or PostgreSQL."""
+"""The database: its schema, migrations, and connections to SQLite or PostgreSQL."""

@@ -1,7 +1,7 @@
 """Checksums of rows. SQLite detects damaged pages, but not a flipped bit inside a number, text or BLOB.
 
-Recordings, sessions and alerts have a checksum over every value that an answer depends on. A row that does not match is
-skipped and reported. Rows of earlier versions have no checksum until `add_missing` adds it.
+Rows of recordings, sessions and alerts have a checksum over every value that an API answer depends on. A row that does
+not match its checksum is skipped and reported. Rows of earlier versions have no checksum until `add_missing` adds it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,12 +18,14 @@ _BYTES = 16
 #: Columns that answers do not depend on, or that the database assigns. SQLite's check compares `seq` with the indexes.
 _CHOSEN = frozenset({"seq", "written_ns", CHECKSUM})
 _AT_ONCE = 1000
+#: Types of values as the drivers return them. Their subclasses, such as `bool` and `StrEnum`, are converted.
+_PLAIN = frozenset({int, float, str, bytes, type(None)})
 
 T = TypeVar("T")
 
 
 class Damaged(NamedTuple):
-    """A row that does not match its checksum: its table and current values."""
+    """A row that does not match its checksum, with its table and current values."""
 
     table: str
     values: Mapping[str, Any]
@@ -54,7 +56,7 @@ class Checked(NamedTuple):
 
 
 def checksum(values: Mapping[str, Any]) -> bytes:
-    """Return the checksum of a row's values by column. Raises `ValueError` for text that is not Unicode."""
+    """Return the checksum of a row, given its values by column. Raises `ValueError` for text that is not Unicode."""
     named = [(name, _plain(values[name])) for name in sorted(values) if name not in _CHOSEN]
     return blake2b(msgspec.msgpack.encode(named), digest_size=_BYTES).digest()
 
@@ -67,7 +69,7 @@ def with_checksum(values: dict[str, Any]) -> dict[str, Any]:
 def replace(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
     """Replace rows, with checksums if the table has them: delete those with the same primary keys, then insert.
 
-    This works in both databases.
+    These statements are the same on SQLite and PostgreSQL.
     """
     identity = list(table.primary_key.columns)
     checked = CHECKSUM in table.c
@@ -81,7 +83,7 @@ def replace(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]
 def read(connection: Connection, table: Table, narrowed: Callable[[Select[Any]], Select[Any]]) -> Checked:
     """Read whole rows and separate those that do not match their checksum.
 
-    `narrowed`: adds conditions and order to the query.
+    `narrowed`: adds conditions and an order to the query of all rows.
     """
     sound: list[Mapping[str, Any]] = []
     damaged: list[Damaged] = []
@@ -107,7 +109,7 @@ def built(
 ) -> tuple[list[T], list[Damaged]]:
     """Convert each row that matches its checksum to a record.
 
-    A row without a checksum that cannot be converted counts as damaged too.
+    A row that has no checksum and cannot be converted counts as damaged too.
     """
     records: list[T] = []
     damaged = list(found.damaged)
@@ -139,7 +141,7 @@ def add_missing(connection: Connection, table: Table) -> int:
 
 
 def _or_never(values: Mapping[str, Any]) -> bytes:
-    """Return the checksum of a row, or a value that no checksum matches if it cannot be computed."""
+    """Return the checksum of a row; if it cannot be computed, a value that no checksum equals."""
     try:
         return checksum(values)
     except (ValueError, TypeError, OverflowError):
@@ -157,8 +159,9 @@ def _rows(
     if lenient:
         driver.text_factory = _lenient
     try:
-        for row in connection.execute(narrowed(query)).mappings().all():
-            yield {str(name): value for name, value in row.items()}
+        names = [str(column.name) for column in table.columns]
+        for row in connection.execute(narrowed(query)).all():
+            yield dict(zip(names, row, strict=True))
     finally:
         if lenient:
             driver.text_factory = str
@@ -169,6 +172,8 @@ def _lenient(data: bytes) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
     if value is None or isinstance(value, int | float):
         return int(value) if isinstance(value, bool) else value
     if isinstance(value, bytes | memoryview):

@@ -1,6 +1,6 @@
 """Tables of broker connections and their encrypted credentials. Part of `schema`.
 
-The credentials cannot be decrypted without a key that is not in the database.
+To decrypt the credentials one needs a key that the database does not contain.
 """
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Integer, LargeBinary, Table, Text, UniqueConstraint

@@ -1,8 +1,8 @@
 """Connections and transactions of SQLite and PostgreSQL, through SQLAlchemy Core.
 
 Each write is one transaction. A revision is a counter by which processes notice changes. Transactions that increment a
-revision run one at a time, across all processes. On PostgreSQL, other transactions run concurrently if they touch
-different rows, and take their locks in one order (`lock_order`). Driver errors become `StoreBusy`.
+revision run one at a time, across all processes. On PostgreSQL, all other transactions run concurrently if they touch
+different rows; they take their locks in one order (`lock_order`). Errors of the database driver become `StoreBusy`.
 """
 
 import sqlite3
@@ -77,8 +77,8 @@ def open_to_read(uri: str) -> Engine:
 class Database:
     """The database of one process: its connections and its write lock.
 
-    `stalled`: returns whether the disk of a SQLite database is stalled. Calls then fail at once, because a thread that
-    waits for the disk is blocked.
+    `stalled`: returns whether the disk of a SQLite database does not respond. Calls then fail at once; otherwise their
+    threads would block until the disk responds.
     """
 
     def __init__(self, engine: Engine, stalled: Callable[[], bool] = lambda: False) -> None:
@@ -106,10 +106,11 @@ class Database:
     def write(
         self, moves: ChangeScope = "answers", *, patience_s: float | None = None
     ) -> Generator[Connection]:
-        """Run one transaction, which also increments a revision.
+        """Run one transaction, which also increments a revision (counter of changes).
 
-        `moves`: which revision (of answers or of people), if any. `patience_s`: how long each statement may take on
-        PostgreSQL, if longer than the usual three seconds.
+        `moves`: which revision, if any: of data that API answers depend on (`answers`), or of users and their settings
+        (`people`). `patience_s`: how long each statement may take on PostgreSQL, if longer than the usual three
+        seconds.
         """
         counter = {"answers": schema.revision.c.n, "people": schema.revision.c.people}.get(moves)
         self._check_disk()
@@ -134,8 +135,8 @@ class Database:
     def persistent_connection(self, patience_s: float) -> Connection | None:
         """Open a dedicated connection that the caller closes; None on SQLite.
 
-        While the connection is open, PostgreSQL knows that the process is alive. Waits for a server that does not
-        respond, for at most `patience_s` seconds. Raises SQLAlchemy's errors.
+        While the connection is open, PostgreSQL knows that the process is alive. If the server does not respond, the
+        call fails after `patience_s` seconds. Raises SQLAlchemy's errors.
         """
         if self._is_sqlite:
             return None
@@ -145,7 +146,7 @@ class Database:
         return connection
 
     def scrub(self) -> None:
-        """Remove overwritten and deleted data from SQLite's write-ahead log, if no reader uses it.
+        """Remove overwritten and deleted data, such as secrets, from SQLite's write-ahead log, if no reader uses it.
 
         PostgreSQL removes old rows only by its own vacuum.
         """
@@ -159,28 +160,32 @@ class Database:
         return self._revisions()[0]
 
     def revision_of_all(self) -> int:
-        """Return the sum of both revision counters. Both only increase, so the sum never repeats."""
+        """Return the sum of both revision counters, which changes with each change of either."""
         return sum(self._revisions())
 
     def _revisions(self) -> tuple[int, int]:
-        """Return the revisions of answers and of people.
+        """Return both revision counters: that of data in answers, and that of users and their settings."""
+        return cast("tuple[int, int]", self.polled("SELECT n, people FROM revision"))
 
-        This uses the driver's connection: every process reads a revision several times a second, and SQLAlchemy would
-        hold the interpreter's lock ten times as long, which delays requests.
+    def polled(self, query: str) -> tuple[Any, ...] | None:
+        """Run a query that a process repeats several times a second; return its first row, None if there is none.
+
+        The method uses the driver's connection. SQLAlchemy would hold Python's global interpreter lock ten times as
+        long, which delays requests.
         """
         self._check_disk()
         try:
             connection = self._engine.raw_connection()
             try:
                 cursor = connection.cursor()
-                cursor.execute("SELECT n, people FROM revision")
-                n, people = cast("tuple[int, int]", cursor.fetchone())
+                cursor.execute(query)
+                row = cursor.fetchone()
                 cursor.close()
             finally:
                 connection.close()
         except (SQLAlchemyError, self._driver_error) as problem:
             raise busy(problem) from problem
-        return n, people
+        return None if row is None else tuple(row)
 
 
 def be_patient(connection: Connection, patience_s: float) -> None:

@@ -1,6 +1,6 @@
-"""Tables of delivery: subscriptions, their outbox and their attempts. Part of `schema`.
+"""Tables for the delivery of alerts: subscriptions, unsent alerts (outbox) and delivery attempts. Part of `schema`.
 
-Rows that belong to a subscription are deleted with it.
+When a subscription is deleted, its rows in the other tables are deleted too.
 """
 
 from sqlalchemy import (

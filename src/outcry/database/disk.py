@@ -1,16 +1,19 @@
 """Watch the disk of the data folder: whether it responds, and how much space is free.
 
-Only a dedicated thread accesses the disk, so callers never wait. The disk counts as stalled once one small write has
-taken a second.
+A dedicated thread regularly writes one byte to a test file, so callers never wait for the disk. The disk counts as
+stalled once such a write has taken a second.
 """
 
 import errno
 import os
+import shutil
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
+
+from outcry.base.portable_files import open_binary
 
 #: The disk is stalled if a write takes longer.
 STALL_S = 1.0
@@ -20,7 +23,7 @@ _MIB = 2**20
 
 
 class DiskShort(OSError):
-    """Free space is below the reserve for users, alerts and open sessions."""
+    """Free disk space is below the reserve, which is kept for users, alerts and open sessions."""
 
     def __str__(self) -> str:
         """Return the problem and the remedy, without an error number."""
@@ -29,8 +32,7 @@ class DiskShort(OSError):
 
 def free_bytes(folder: Path) -> int:
     """Return the free space on the disk of a folder, as available to this user."""
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
+    return shutil.disk_usage(folder).free
 
 
 def bytes_in(*folders: Path) -> int:
@@ -45,17 +47,17 @@ def bytes_in(*folders: Path) -> int:
 
 
 class Disk:
-    """Watches the disk of a folder while in the block `watched`. Thread-safe.
+    """Watches the disk of a folder during the block `watched`. Thread-safe.
 
-    `reserve_bytes`: free space below which no data is accepted; 0 accepts data as long as there is free space. `free`:
-    returns the free space.
+    `reserve_bytes`: the service accepts no market data while free space is below this; 0: no reserve. `free`: returns
+    the free space of a folder's disk.
     """
 
     def __init__(
         self, folder: Path, reserve_bytes: int, *, free: Callable[[Path], int] = free_bytes,
         now_s: Callable[[], float] = monotonic,
     ) -> None:  # fmt: skip
-        self._folder, self._reserve_bytes = folder, reserve_bytes
+        self._folder, self.reserve_bytes = folder, reserve_bytes
         self._free, self._now_s = free, now_s
         self._left: int | None = None
         #: When the current write began; None if there is none.
@@ -70,15 +72,20 @@ class Disk:
         return since_s is not None and self._now_s() - since_s >= STALL_S
 
     @property
+    def left_bytes(self) -> float:
+        """Free space at the last check, in bytes; not a number (NaN) before the first check."""
+        return float("nan") if self._left is None else self._left
+
+    @property
     def short(self) -> bool:
         """Whether free space was below the reserve at the last check."""
-        return self._left is not None and self._left < self._reserve_bytes
+        return self._left is not None and self._left < self.reserve_bytes
 
     def check_room(self) -> None:
         """Check now, and raise `DiskShort` if free space is below the reserve. Blocks."""
         self._left = self._free(self._folder)
         if self.short:
-            left, reserve = self._left // _MIB, self._reserve_bytes // _MIB
+            left, reserve = self._left // _MIB, self.reserve_bytes // _MIB
             raise DiskShort(
                 errno.ENOSPC,
                 f"{left:,} MiB are free on the disk of {self._folder}, and {reserve:,} MiB are kept in reserve. Free "
@@ -106,7 +113,7 @@ class Disk:
     def look(self) -> None:
         """Check the disk: write a byte and read the free space.
 
-        A disk that refuses the write does respond, so it is not stalled.
+        A disk that refuses the write with an error does respond, so it is not stalled.
         """
         self._since_s = self._now_s()
         try:
@@ -119,5 +126,6 @@ class Disk:
 
     def _write(self) -> None:
         if self._handle is None:
-            self._handle = os.open(self._folder / _PROBE, os.O_WRONLY | os.O_CREAT, 0o600)
-        os.pwrite(self._handle, b"\0", 0)
+            self._handle = open_binary(self._folder / _PROBE, os.O_WRONLY | os.O_CREAT, 0o600)
+        os.lseek(self._handle, 0, os.SEEK_SET)
+        os.write(self._handle, b"\0")

@@ -1,4 +1,4 @@
-"""Locks that transactions on PostgreSQL take before they read data that their changes depend on.
+"""Locks for transactions on PostgreSQL. A transaction takes them before it reads the data that it will change.
 
 To prevent deadlocks, all transactions take locks in this order: the row of the revision (`Database.write`), the
 recording lock, users, subscriptions, delivery queues by id, and their messages. SQLite has a single writer and needs no
@@ -8,11 +8,12 @@ locks.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select, text
+from sqlalchemy import Connection, func, select, text
 
 from outcry.database import schema
+from outcry.database.json_rows import json_values, list_of
 
-_IDS = bindparam("ids", expanding=True)
+_IDS = json_values(int)
 #: Separates our advisory locks from those of other programs in the database.
 _NAMESPACE = 0x4F75_7463  # "Outc"
 _MIGRATE, _RECORD = 1, 2
@@ -44,10 +45,10 @@ def lock_user(connection: Connection, user_id: int) -> None:
 
 
 def lock_queues(connection: Connection, subscription_ids: Sequence[int]) -> None:
-    """Lock the delivery queues of subscriptions, which also keeps the subscriptions from being removed."""
+    """Lock the delivery queues of subscriptions. No other transaction can then remove the subscriptions."""
     if connection.dialect.name == "postgresql":
         for query in _IN_ORDER:
-            connection.execute(query, {"ids": list(subscription_ids)})
+            connection.execute(query, list_of(subscription_ids))
 
 
 def lock_queues_of(

@@ -1,7 +1,8 @@
 """Create a database with the schema of this version, or migrate an older one with Alembic.
 
 A database of a newer version is refused unchanged. If several processes start at once, one migrates and the others
-wait. A migration only adds, so that running processes of the previous version keep working during a rolling upgrade.
+wait. A migration only adds tables, columns and rows, so that running processes of the previous version keep working
+during a rolling upgrade.
 """
 
 from pathlib import Path
@@ -48,7 +49,7 @@ def current(engine: Engine) -> str | None:
 
 
 def prepare(engine: Engine) -> None:
-    """Migrate a database that is being opened. Raises as `migrate` does, and `StoreBusy` if it cannot be opened."""
+    """Migrate a database at the start of a process. Raises as `migrate` does, and `StoreBusy` if it does not open."""
     try:
         migrate(engine)
     except (DBAPIError, UnicodeDecodeError) as problem:
@@ -81,7 +82,10 @@ def migrate(engine: Engine) -> bool:
 
 
 def _create(connection: Connection) -> None:
-    """Create all tables at once, with the rows that the migrations would insert. A test compares both."""
+    """Create all tables at once, with the rows that the migrations would insert.
+
+    A test checks that the migrations give the same result.
+    """
     metadata.create_all(connection, checkfirst=False)
     connection.execute(schema.revision.insert().values(n=1))
     first_grant = {

@@ -1,4 +1,4 @@
-"""Metadata of all tables, names of their constraints, and partial indexes.
+"""SQLAlchemy metadata of all tables, naming rules for their constraints, and partial indexes.
 
 Every constraint has a name derived from its columns, so that migrations can refer to it.
 """

@@ -1,7 +1,7 @@
 """Connections to PostgreSQL through psycopg, with a timeout for every wait.
 
-No call waits longer than its timeout for a server that does not respond, whether it is down, stopped or unreachable. A
-process that stops in the middle of a transaction blocks others no longer than that.
+No call waits longer than its timeout for a server that is down, stopped or unreachable. A process that stops in the
+middle of a transaction blocks other processes no longer than that, because the server ends the transaction.
 """
 
 from typing import Any
@@ -23,13 +23,14 @@ _POOL_WAIT_S = 2.0
 class PatientConnection(psycopg.Connection[Any]):
     """A PostgreSQL connection that closes itself when the server does not respond in time.
 
-    Neither TCP nor the server's own limits detect a stopped server, because its machine still acknowledges packets.
+    Neither TCP nor the server's own timeouts detect a stopped server process, because its machine still acknowledges
+    packets.
     """
 
     patience_s = PATIENCE_S
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
-        """Run a wait of psycopg for the server, with the timeout of this connection."""
+        """Override how psycopg waits for the server: wait at most this connection's timeout."""
         try:
             return super().wait(gen, interval, self.patience_s if timeout is None else timeout)
         except psycopg.OperationalError:
@@ -74,7 +75,7 @@ def let_take(connection: Connection, patience_s: float) -> None:
 
 
 def _limits(named: dict[str, Any]) -> dict[str, Any]:
-    """Return the connection parameters with our timeouts; those in the URL take precedence."""
+    """Return the connection parameters of a URL with our timeouts added; timeouts in the URL take precedence."""
     options = (
         f"-c statement_timeout={_server_ms(PATIENCE_S)} "
         f"-c idle_in_transaction_session_timeout={_IDLE_S * 1000:.0f}"

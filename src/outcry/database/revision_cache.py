@@ -1,7 +1,7 @@
 """Base class for data cached from the database, reloaded when its revision changes.
 
-The revision is a counter of changes. It is read at most every 200 ms, so that changes of any process take effect
-everywhere within a second.
+The database's revision is a counter of changes. Each process reads it up to every 200 ms, so that a change by any
+process takes effect everywhere within a second.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class RevisionCache:
         self._listeners: list[Callable[[], None]] = []
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each change of the cached data, in the thread that made it."""
+        """Call `listener` after each change of the cached data, in the thread that reloaded the data."""
         self._listeners.append(listener)
 
     def refresh(self, now_ns: int, *, force: bool = False, revision: int | None = None) -> None:

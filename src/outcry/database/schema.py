@@ -1,6 +1,7 @@
-"""All tables, for SQLite and PostgreSQL. Times are in ns UTC, prices in 10⁻⁹; prices of sessions are in profiles.
+"""All tables, for SQLite and PostgreSQL. Times are in ns UTC, prices in units of 10⁻⁹.
 
-Every change of this module needs a migration; a test compares the two.
+Session prices are inside the encoded profiles. Every change of this module needs a migration; a test compares the
+result of all migrations with this module.
 """
 
 from sqlalchemy import (

@@ -1,6 +1,7 @@
 """Notify owners about their webhooks in a separate thread, so that a slow email server delays no delivery.
 
-If a notice fails, delivery is not affected. Beyond `MOST_WAITING` the oldest notices are dropped and logged.
+If a notice fails, delivery is not affected. If more than `MOST_WAITING` notices wait, the oldest are dropped and
+logged.
 """
 
 from collections import deque
@@ -29,9 +30,10 @@ class Announcements:
         self._thread: Thread | None = None
 
     def take(self, results: Sequence[Decision], switched_off: Sequence[DeliveryResult]) -> None:
-        """Queue the warnings to owners that delivery results require.
+        """Queue the notices to owners that follow from delivery results.
 
-        `results`: each with the warning to send, if any. `switched_off`: those among them that disabled a subscription.
+        `results`: all results, each with the number of the warning to send (0 for none). `switched_off`: the results
+        that disabled their subscription.
         """
         for done in switched_off:
             self._add(lambda done=done: self._notices.switched_off(done.message, done.disable))

@@ -1,7 +1,7 @@
-"""The channels of delivery: a sender for each kind of target, and the guarded HTTP client that most of them share.
+"""The delivery channels: a sender for each kind of target, such as Slack, and the HTTP client that most senders share.
 
-They load when the first message is sent or the first URL is checked, because they import an HTTP client, a DNS client
-and templates, and read the system's certificate authorities. Decision record 0060.
+The channels load when the first message is sent or the first URL is checked. Loading takes time: it imports an HTTP
+client, a DNS client and templates, and reads the system's certificate authorities. Decision record 0060.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """Senders by target, and the HTTP client."""
+    """The senders by kind of target, and the HTTP client they share."""
 
     senders: Mapping[Target, Sender]
     egress: "Egress"
 
 
 class DeferredChannels:
-    """Channels that load in a thread when they are first used. Used on the event loop."""
+    """Delivery channels that load in a thread when they are first used. Call the methods on the event loop."""
 
     def __init__(self, load: Callable[[], Channels]) -> None:
         self._channels = Deferred(load)
 
     def sender(self, target: Target) -> Sender:
-        """Return the sender of a target, which loads the channels with its first message."""
+        """Return the sender for a kind of target. Its first message loads the channels."""
         return _DeferredSender(self._channels, target)
 
     async def check(self, url: str) -> str:

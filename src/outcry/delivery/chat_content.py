@@ -1,8 +1,8 @@
 """Content of an alert message for a chat, before it takes the format of Slack or Discord.
 
 Severity is a word and a symbol, so it does not depend on colour. Of many alerts the newest are shown and the others
-counted. Missed alerts take one line. Times use the reader's time zone. Text from data cannot begin a line or change its
-direction.
+counted. Missed alerts take one line. Times use the reader's time zone. Text from data cannot begin a line or change the
+text direction.
 """
 
 from collections.abc import Callable
@@ -15,9 +15,9 @@ from outcry.answers.alerts import entry as entry_of
 from outcry.delivery.digest_windows import zone_of
 from outcry.delivery.model import Severity
 from outcry.delivery.outbox_model import Message
-from outcry.delivery.payload import Body
 from outcry.live.model import AlertRow
 from outcry.market.units import NANOS_PER_SECOND
+from outcry.wire.webhooks import WebhookBody
 
 #: Maximum number of alerts shown in a message.
 MOST_SHOWN = 10
@@ -41,8 +41,8 @@ class Shown:
 class ChatContent:
     """Content of a chat message.
 
-    `headline`: a one-line summary. `shown`: the newest alerts, oldest of them first. `notes`: the number of alerts not
-    shown, and of missed ones. `url`: the page with all alerts.
+    `headline`: a one-line summary. `shown`: the newest alerts, in the order they fired. `notes`: lines that count the
+    alerts not shown, and missed alerts. `url`: the page with all alerts.
     """
 
     headline: str
@@ -51,7 +51,7 @@ class ChatContent:
     url: str
 
 
-def build_content(message: Message, body: Body, now_ns: int) -> ChatContent:
+def build_content(message: Message, body: WebhookBody, now_ns: int) -> ChatContent:
     """Return the content of a chat message. `body`: the same alerts as JSON. `now_ns`: the current time."""
     alerts, url = body.alerts, body.alerts[0].url
     rows: list[AlertRow | None] = [entry.alert for entry in message.entries] or [None]
@@ -98,7 +98,7 @@ def _when(row: AlertRow | None, message: Message, now_ns: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text as one line, without characters that are unprintable, change the direction or have zero width."""
+    """Return a text as one line, without characters that are unprintable, invisible, or change the text direction."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
 

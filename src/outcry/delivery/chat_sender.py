@@ -1,8 +1,8 @@
 """Send messages to chats: the parts that Slack and Discord share.
 
-The form of the URL ensures that messages go to the chat's own hosts only. If a chat reports that a message is
-malformed, the sender sends it once more as plain text, so that a formatting bug of ours loses no alert. Missed alerts
-count as reported only once a message that mentions them was delivered.
+Each URL must have the chat's own format, so messages go to the chat's own hosts only. If a chat reports that a message
+is malformed, the sender sends the message once more as plain text, so that a formatting bug of ours loses no alert.
+Missed alerts count as reported only once a message that mentions them was delivered.
 """
 
 from abc import ABC, abstractmethod
@@ -37,7 +37,7 @@ class ChatSender(ABC):
 
     @abstractmethod
     def payload(self, chat: ChatContent) -> dict[str, object]:
-        """Return the JSON to post to the chat, formatted for it."""
+        """Return the JSON to post to the chat, in the chat's own format."""
 
     @abstractmethod
     def plain_payload(self, chat: ChatContent) -> dict[str, object]:
@@ -47,7 +47,7 @@ class ChatSender(ABC):
     def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> SendResult:
         """Interpret the chat's HTTP response to `body`.
 
-        The code is `our_message` if the chat reports `body` as malformed.
+        The result's code is `our_message` if the chat reports `body` as malformed.
         """
 
     def delay_ns(self, now_ns: int) -> int:
@@ -83,7 +83,8 @@ class ChatSender(ABC):
 def _both(first: SendResult, second: SendResult) -> SendResult:
     """Combine the results of the formatted attempt and the plain-text attempt.
 
-    The result is that of the second attempt. It carries the response excerpts of both, because the first shows our bug.
+    The combined result is that of the second attempt, with the response excerpts of both attempts. The first excerpt
+    shows what was wrong with our format.
     """
     excerpt = f"{first.excerpt[: LONGEST_EXCERPT // 2]} (then, as plain text:) {second.excerpt}"[
         :LONGEST_EXCERPT

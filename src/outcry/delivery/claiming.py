@@ -1,20 +1,21 @@
 """Claim messages from the outbox for a worker that sends them.
 
-A worker claims a message by a lease on the queue of its subscription; each claim has a unique name. A message gets its
-id and its entries before it is sent. Slow subscriptions may fill only a part of the places for messages in flight.
+A worker claims a message by leasing the queue of the message's subscription: until the lease ends, no other worker
+sends from this queue. Each claim has a unique name. A message gets its id and its entries (the alerts it contains)
+before it is sent. Only a part of the messages in flight may belong to slow subscriptions.
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, bindparam, func, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 
 from outcry.database import schema
-from outcry.database.json_rows import json_rows, values_of
-from outcry.delivery.model import SubscriptionPhase, Target
+from outcry.database.json_rows import json_rows, json_values, list_of, values_of
+from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
 from outcry.delivery.outbox_model import (
     MOST_ALERTS,
     SLOW_MS,
@@ -27,27 +28,43 @@ from outcry.delivery.outbox_model import (
     moved_by,
 )
 from outcry.delivery.queues import QueueState, look_again, read_states
-from outcry.delivery.subscription_store import read_subscription
+from outcry.delivery.subscription_store import SUBSCRIPTION_COLUMNS, read_subscription
 from outcry.live.model import AlertRow
 from outcry.live.store import ALERT_COLUMNS, read_alert
 
 _QUEUES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
 _NOW = bindparam("now_ns")
-_IDS = bindparam("ids", expanding=True)
 #: Entries that the next chat message or email reports as missed.
 MISSED_PHASES = sorted(phase.value for phase in moved_by(Sign.COUNTED))
 _NO_TRY_TAKES_SO_LONG_MS = 2**31 - 1
 QUEUE_FIELDS = tuple(field.name for field in fields(Queue))
 _READER_FIELDS = tuple(field.name for field in fields(Reader))
-_ALERT_FIELDS = tuple(column.name for column in ALERT_COLUMNS)
+#: Where the values of the reader and of the queue begin in a row of `_to_be_looked_at`.
+_READER_FROM = len(SUBSCRIPTION_COLUMNS)
+_QUEUE_FROM = _READER_FROM + len(_READER_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimLimits:
-    """How many queues a claim may lease: in all, and of receivers whose last attempt was slow."""
+    """How many queues a claim may lease: in total, and among them queues whose last attempt was slow."""
 
     most: int
     slow: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A queue to check now for due messages, with its subscription. `due_ns`: time from which the check is due."""
+
+    subscription: SubscriptionRow
+    reader: Reader
+    queue: Queue
+    due_ns: int
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the last attempt of the queue was slow."""
+        return self.queue.took_ms >= SLOW_MS
 
 
 def claim(
@@ -68,28 +85,33 @@ def claim(
             look_again(connection, [number for number in candidates if number not in set(due)], now_ns)
         if len(candidates) < room.most:
             break
-        slow = sum(_is_slow(candidates[number]) for number in due)
+        slow = sum(candidates[number].is_slow for number in due)
         room = ClaimLimits(room.most - len(due), room.slow - slow)
     return messages
 
 
-def _candidates(connection: Connection, now_ns: int, room: ClaimLimits) -> Mapping[int, RowMapping]:
-    """Return the queues to check now, each with its subscription, those that have waited longest first."""
+def _candidates(connection: Connection, now_ns: int, room: ClaimLimits) -> Mapping[int, _Candidate]:
+    """Return the queues to check now for due messages, by subscription id, longest waiting first."""
 
-    def found(faster_than_ms: int) -> Sequence[RowMapping]:
+    def found(faster_than_ms: int) -> list[_Candidate]:
         values = {"now_ns": now_ns, "room": room.most, "faster_ms": faster_than_ms}
-        return connection.execute(_to_be_looked_at(), values).mappings().all()
+        return [_candidate(row) for row in connection.execute(_to_be_looked_at(), values).all()]
 
-    rows = found(_NO_TRY_TAKES_SO_LONG_MS)
-    slow = [row for row in rows if _is_slow(row)]
+    candidates = found(_NO_TRY_TAKES_SO_LONG_MS)
+    slow = [candidate for candidate in candidates if candidate.is_slow]
     if len(slow) > room.slow:
-        rows = [*slow[: max(0, room.slow)], *found(SLOW_MS)]
-        rows.sort(key=lambda row: (row["due_ns"], row["id"]))
-    return {row["id"]: row for row in rows[: room.most]}
+        candidates = [*slow[: max(0, room.slow)], *found(SLOW_MS)]
+        candidates.sort(key=lambda candidate: (candidate.due_ns, candidate.subscription.id))
+    return {candidate.subscription.id: candidate for candidate in candidates[: room.most]}
 
 
-def _is_slow(row: RowMapping) -> bool:
-    return row["took_ms"] >= SLOW_MS
+def _candidate(row: Sequence[Any]) -> _Candidate:
+    return _Candidate(
+        read_subscription(row[:_READER_FROM]),
+        Reader(*row[_READER_FROM:_QUEUE_FROM]),
+        Queue(*row[_QUEUE_FROM:-1]),
+        row[-1],
+    )
 
 
 def _is_due(state: QueueState, now_ns: int) -> bool:
@@ -99,14 +121,14 @@ def _is_due(state: QueueState, now_ns: int) -> bool:
 
 @cache
 def _to_be_looked_at() -> Any:
-    """Query queues without a lease whose check time has come and whose last attempt was not slower than a limit.
+    """Return the SQL query for queues without a lease whose check is due and whose last attempt was fast enough.
 
-    `SKIP LOCKED` lets several processes claim side by side.
+    `SKIP LOCKED` skips queues that another process is claiming, so that processes do not wait for each other.
     """
     reader = [schema.users.c[name] for name in _READER_FIELDS]
     queue = [_QUEUES[name] for name in QUEUE_FIELDS]
     return (
-        select(schema.subscriptions, *reader, *queue, _QUEUES.due_ns)
+        select(*SUBSCRIPTION_COLUMNS, *reader, *queue, _QUEUES.due_ns)
         .select_from(schema.lanes.join(schema.subscriptions).join(schema.users))
         .where(
             _QUEUES.due_ns <= _NOW,
@@ -123,24 +145,28 @@ def _to_be_looked_at() -> Any:
 
 
 def _lease(connection: Connection, numbers: Sequence[int], lease: str, until_ns: int) -> None:
-    """Lease queues to a worker. If the worker stops, other workers check them when the lease expires."""
+    """Lease queues to a worker until a time. If the worker stops, other workers can then lease the queues."""
     held = {"worker": lease, "leased_until_ns": until_ns, "due_ns": until_ns}
     connection.execute(
-        update(schema.lanes).where(_QUEUES.subscription_id.in_(_IDS)).values(held), {"ids": list(numbers)}
+        update(schema.lanes).where(_QUEUES.subscription_id.in_(json_values(int))).values(held),
+        list_of(numbers),
     )
 
 
 def _choose(
-    connection: Connection, due: Mapping[int, QueueState], candidates: Mapping[int, RowMapping], now_ns: int
+    connection: Connection, due: Mapping[int, QueueState], candidates: Mapping[int, _Candidate], now_ns: int
 ) -> Mapping[str, int]:
-    """Return the ids of the next messages with their subscriptions. New messages are formed from waiting entries."""
+    """Return the id of each queue's next message, with its subscription id.
+
+    If a queue has no such message yet, put its waiting alerts into a new one.
+    """
     chosen: dict[str, int] = {}
     new: list[tuple[int, str, int, int]] = []
     for number, state in due.items():
         message_id = state.message_id
         if message_id is None:
             message_id = f"msg_{uuid.uuid4().hex}"
-            most = MOST_ALERTS[Target(candidates[number]["target"])]
+            most = MOST_ALERTS[candidates[number].subscription.target]
             new.append((number, message_id, state.before_id, most))
         chosen[message_id] = number
     if new:
@@ -150,7 +176,7 @@ def _choose(
 
 @cache
 def _gather() -> Any:
-    """Put waiting entries that belong to no message into new messages, the oldest first."""
+    """Return the SQL update that puts waiting alerts without a message into new messages, the oldest first."""
     rows = json_rows("new", queue=int, message=str, before_id=int, most=int).c
     free = schema.outbox.alias("free").c
     place = func.row_number().over(partition_by=rows.queue, order_by=free.id)
@@ -171,22 +197,24 @@ def _gather() -> Any:
 
 
 def _read(
-    connection: Connection, chosen: Mapping[str, int], candidates: Mapping[int, RowMapping], lease: str
+    connection: Connection, chosen: Mapping[str, int], candidates: Mapping[int, _Candidate], lease: str
 ) -> list[Message]:
     """Return messages with their alerts. If all alerts of a message were deleted meanwhile, the message is left out."""
-    reporting = [number for number in chosen.values() if candidates[number]["target"] != Target.HTTPS.value]
+    reporting = [
+        number for number in chosen.values() if candidates[number].subscription.target is not Target.HTTPS
+    ]
     missed: dict[int, int] = dict(_rows(connection, _missed(), reporting)) if reporting else {}
     messages: list[Message] = []
     for message_id, contents in _read_contents(connection, list(chosen)).items():
-        row = candidates[chosen[message_id]]
+        candidate = candidates[chosen[message_id]]
         messages.append(
             Message(
                 message_id=message_id,
-                subscription=read_subscription(row),
-                reader=Reader(*(row[name] for name in _READER_FIELDS)),
-                queue=Queue(*(row[name] for name in QUEUE_FIELDS)),
+                subscription=candidate.subscription,
+                reader=candidate.reader,
+                queue=candidate.queue,
                 entries=tuple(contents.entries),
-                missed=missed.get(row["id"], 0),
+                missed=missed.get(candidate.subscription.id, 0),
                 tries=contents.tries,
                 created_ns=contents.asked_ns,
                 attempts=contents.attempts,
@@ -198,7 +226,7 @@ def _read(
 
 @dataclass(slots=True)
 class _Contents:
-    """The entries of a message, while they are read from the outbox. `asked_ns`: when the first of them was written."""
+    """The entries (alerts) of a message, read from the outbox. `asked_ns`: when the first was written."""
 
     entries: list[Entry]
     tries: int
@@ -207,14 +235,11 @@ class _Contents:
 
 
 def _read_contents(connection: Connection, message_ids: Sequence[str]) -> Mapping[str, _Contents]:
-    """Return the waiting entries of messages, by message, in the order of `message_ids`."""
-    alerts: dict[int, AlertRow] = {}
+    """Return the waiting entries (alerts) of messages, by message id, in the order of `message_ids`."""
+    rows = _rows(connection, _entries_query(), message_ids)
+    alerts = _read_alerts(connection, {row.alert_seq for row in rows})
     found: dict[str, _Contents] = {}
-    for number, place, message_id, tries, attempts, asked_ns, seq, *rest in _rows(
-        connection, _contents(), message_ids
-    ):
-        if seq not in alerts:
-            alerts[seq] = read_alert(dict(zip(_ALERT_FIELDS, rest, strict=True)))
+    for number, place, message_id, tries, attempts, asked_ns, seq in rows:
         contents = found.get(message_id)
         if contents is None:
             contents = found[message_id] = _Contents([], tries, attempts, asked_ns)
@@ -223,32 +248,38 @@ def _read_contents(connection: Connection, message_ids: Sequence[str]) -> Mappin
     return {message_id: found[message_id] for message_id in message_ids if message_id in found}
 
 
+def _read_alerts(connection: Connection, seqs: Collection[int]) -> Mapping[int, AlertRow]:
+    """Return alerts by sequence number. The transaction holds the queues' locks, so none is deleted meanwhile."""
+    rows = connection.execute(_alerts_query(), list_of([*seqs])).mappings() if seqs else ()
+    return {row["seq"]: read_alert(row) for row in rows}
+
+
 def _rows(connection: Connection, query: Any, ids: Sequence[int | str]) -> Sequence[Any]:
-    return connection.execute(query, {"ids": ids}).all()
+    return connection.execute(query, list_of(ids)).all()
 
 
 @cache
 def _missed() -> Any:
-    """Query how many missed alerts the next chat message or email will report."""
-    missed = (_OUTBOX.subscription_id.in_(_IDS), _OUTBOX.phase.in_(MISSED_PHASES))
+    """Return the SQL query that counts the missed alerts of each subscription, which its next message will report."""
+    missed = (_OUTBOX.subscription_id.in_(json_values(int)), _OUTBOX.phase.in_(MISSED_PHASES))
     return select(_OUTBOX.subscription_id, func.count()).where(*missed).group_by(_OUTBOX.subscription_id)
 
 
 @cache
-def _contents() -> Any:
-    """Query the waiting entries of messages, in the order they were written."""
-    entry = (
-        _OUTBOX.id,
-        _OUTBOX.number,
-        _OUTBOX.message_id,
-        _OUTBOX.tries,
-        _OUTBOX.attempts,
-        _OUTBOX.asked_ns,
-        _OUTBOX.alert_seq,
-    )
+def _entries_query() -> Any:
+    """Return the SQL query for the waiting alerts of messages, in the order they were queued, deleted ones excluded."""
+    names = ("id", "number", "message_id", "tries", "attempts", "asked_ns", "alert_seq")
     return (
-        select(*entry, *ALERT_COLUMNS)
-        .select_from(schema.outbox.join(schema.alerts))
-        .where(_OUTBOX.message_id.in_(_IDS), _OUTBOX.phase == EntryPhase.WAITING.value)
+        select(*(_OUTBOX[name] for name in names))
+        .where(
+            _OUTBOX.message_id.in_(json_values(str)),
+            _OUTBOX.phase == EntryPhase.WAITING.value,
+            _OUTBOX.alert_seq.is_not(None),
+        )
         .order_by(_OUTBOX.id)
     )
+
+
+@cache
+def _alerts_query() -> Any:
+    return select(*ALERT_COLUMNS).where(schema.alerts.c.seq.in_(json_values(int)))

@@ -1,7 +1,8 @@
-"""Links in email by which the reader of a subscription agrees to receive it, or unsubscribes.
+"""Links in emails by which a reader agrees to receive the alerts of a subscription, or unsubscribes.
 
 A link is valid for one subscription and the email address it was sent to. A link to agree expires after seven days, and
-once its reader unsubscribes. Nothing is stored, because a link contains an encrypted ticket. Decision record 0053.
+becomes invalid when the reader unsubscribes. Links are not stored: each contains an encrypted ticket. Decision record
+0053.
 """
 
 import base64
@@ -22,14 +23,17 @@ CONFIRM_WITHIN_NS = 7 * NANOS_PER_DAY
 
 
 class ConsentLinks:
-    """Create and validate consent links. `key` is used for nothing else; links begin with `public_url`."""
+    """Create and validate consent links.
+
+    `key`: encrypts the tickets in the links, and is used for nothing else. `public_url`: the start of every link.
+    """
 
     def __init__(self, key: bytes, public_url: str, clock: Clock) -> None:
         self._key, self.site, self._clock = key, public_url.rstrip("/"), clock
         self._tickets = Tickets(key, clock)
 
     def confirm(self, row: SubscriptionRow) -> str:
-        """Return the link by which the reader of a subscription agrees to receive it; it expires in seven days."""
+        """Return the link by which the reader agrees to receive a subscription's alerts; it expires in seven days."""
         return self._link("confirm", row, CONFIRM_WITHIN_NS)
 
     def unsubscribe(self, row: SubscriptionRow) -> str:
@@ -62,8 +66,8 @@ class ConsentLinks:
 def _facts(purpose: Purpose, row: SubscriptionRow) -> dict[str, str]:
     """Return the data that a link's token contains.
 
-    `to` is a digest of the email address, and in links to agree also of its ciphertext. When a reader unsubscribes, the
-    address is encrypted again, which invalidates earlier links to agree.
+    `to` is a digest of the email address. In links to agree, the digest also covers the stored ciphertext of the
+    address. When a reader unsubscribes, the address is encrypted again, which invalidates earlier links to agree.
     """
     to = row.shown.lower().encode()
     if purpose == "confirm":

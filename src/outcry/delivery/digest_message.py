@@ -43,7 +43,7 @@ class Row:
 class DigestMessage:
     """Subject and bodies (plain text, HTML) of a digest email.
 
-    `request`: the plain text without the secret unsubscribe link. The page shows it to an owner who tests a webhook.
+    `request`: the plain text without the secret unsubscribe link. The page of a webhook shows it after a test.
     """
 
     subject: str

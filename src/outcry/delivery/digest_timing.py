@@ -13,7 +13,7 @@ from outcry.delivery.schedule import patience_ns
 def due_now(message: Message, now_ns: int) -> tuple[list[Entry], int | None]:
     """Return the alerts of a digest to send now, and when the others are due (None if there are none).
 
-    All alerts wait for the end of the window of the first.
+    The others are all due at the end of the digest window of the first alert.
     """
     end_ns = _end_ns(message)
     if end_ns <= now_ns or message.attempts:
@@ -24,9 +24,9 @@ def due_now(message: Message, now_ns: int) -> tuple[list[Entry], int | None]:
 
 
 def is_expired(message: Message, now_ns: int) -> bool:
-    """Return whether a message is too late to be sent: its time to send was too long ago.
+    """Return whether a message must not be sent any more, because it should have been sent too long ago.
 
-    The time to send a digest is the end of its window. For other messages it is when they were written or resent.
+    A digest should be sent at the end of its window, any other message when it was written or resent.
     """
     target = message.subscription.target
     wanted_ns = _end_ns(message) if target is Target.EMAIL else message.created_ns

@@ -1,7 +1,7 @@
 """Ends of digest windows (the intervals for which alerts are collected into one email), in the reader's local time.
 
-A window always ends. If a time change skips the hour, the window ends at the change. If the hour occurs twice, it ends
-at the first.
+Every window has an end, also on a day with a time change. If the change skips the hour at which the window would end,
+it ends at the change. If that hour occurs twice, the window ends at the first.
 """
 
 from datetime import UTC, datetime, time, timedelta
@@ -17,7 +17,8 @@ _MICROSECOND = timedelta(microseconds=1)
 def window_end_ns(window: Window, since_ns: int, time_zone: str, digest_hour: int) -> int:
     """Return the end of the window that contains `since_ns`, in ns UTC.
 
-    That is the next quarter of an hour or hour of the reader's clock, or the next digest hour.
+    Depending on `window`, it is the next quarter of an hour, the next full hour or the next digest hour (the hour of
+    the day that the reader chose), all by the reader's clock.
     """
     zone = zone_of(time_zone)
     if window == "day":
@@ -29,7 +30,7 @@ def window_end_ns(window: Window, since_ns: int, time_zone: str, digest_hour: in
 
 
 def zone_of(time_zone: str) -> ZoneInfo:
-    """Return a time zone by name; UTC if this machine does not know the name, because the email must be sent."""
+    """Return a time zone by name; UTC if this machine does not know the name, so that the email is sent anyway."""
     try:
         return ZoneInfo(time_zone)
     except (ZoneInfoNotFoundError, ValueError):

@@ -1,7 +1,7 @@
 """Send alerts to a Discord channel through a webhook.
 
 Text from data is escaped, and a message never mentions a user or role. A text is never longer than Discord allows. The
-sender stops before it reaches Discord's rate limits, because Discord blocks the whole machine for ignoring them.
+sender stops before it reaches Discord's rate limits, because Discord blocks a machine that ignores the limits.
 """
 
 import re
@@ -82,7 +82,7 @@ class DiscordSender(ChatSender):
     def posted_to(self, address: str) -> str:
         """Return the URL to post to, given the URL stored in the subscription.
 
-        It has the parameter `wait`, because otherwise Discord may drop an accepted message without an error.
+        The URL gets the parameter `wait`. Without it, Discord may accept a message and then drop it without an error.
         """
         return f"{address}?wait=true"
 
@@ -107,7 +107,10 @@ class DiscordSender(ChatSender):
         return _content(plain(chat, lambda line: _escaped(line, _LINE)))
 
     def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> SendResult:
-        """Interpret Discord's HTTP response to `body`; the code is `our_message` if it calls it malformed."""
+        """Interpret Discord's HTTP response to `body`.
+
+        The result's code is `our_message` if Discord reports `body` as malformed.
+        """
         problem, status = _problem(reply.body), reply.status or 0
         # Responses caused by others are not counted.
         if status in _INVALID and _header(reply, "x-ratelimit-scope") != "shared":
@@ -118,9 +121,8 @@ class DiscordSender(ChatSender):
             return sent_of(reply, Verdict.REFUSED, OUR_MESSAGE, address, body)
         sent = ordinary(reply, address, body, now_ns)
         if sent.verdict is Verdict.SLOWER and problem.retry_after is not None:
-            sent = replace(
-                sent, wait_ns=waited_ns(problem.retry_after)
-            )  # more precise than the header's whole seconds
+            # The body's time is more precise than the header's whole seconds.
+            sent = replace(sent, wait_ns=waited_ns(problem.retry_after))
         if sent.verdict is Verdict.SLOWER and _header(reply, "x-ratelimit-global") == "true":
             self._restraint.pause(now_ns + (sent.wait_ns or 0))
         if sent.verdict is Verdict.ARRIVED and _header(reply, "x-ratelimit-remaining") == "0":

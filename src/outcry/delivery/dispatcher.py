@@ -1,9 +1,9 @@
 """Claim due messages from the outbox, send many at once, and record the results.
 
 A queue holds the alerts of one subscription and sends one message at a time. A result is recorded before its queue is
-released; if the process stops before that, the message is sent again with the same id. One thread accesses the outbox,
-off the event loop, and results that arrive at about the same time are written together. Slow receivers take only a
-share of the places for messages in flight.
+released. If the process stops before that, the message is sent again with the same id. A separate thread accesses the
+outbox, so that the event loop does not wait for the database. Results that arrive at about the same time are written
+together. Only a part of the messages in flight may belong to slow receivers.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _FEWEST = 8
 _GATHERING_S = 0.002
 #: A lease outlasts the longest attempt and its recording, so that no other worker sends the message meanwhile.
 LEASE_NS = 60 * NANOS_PER_SECOND
-#: Interval of claims while `wake` is not called.
+#: Interval of checks for due messages while `wake` is not called.
 TICK_S = 0.25
 _RETRY_S = 1.0
 #: How long a stopping process waits for messages in flight.
@@ -98,8 +98,8 @@ class Dispatcher:
     async def run(self) -> None:
         """Deliver due messages until cancelled.
 
-        It raises only after an unexpected error. Call it again then: messages in flight continue, and no result is
-        lost.
+        An exception is raised only after an unexpected error. Then call this method again: messages in flight continue,
+        and no result is lost.
         """
         self._loop = asyncio.get_running_loop()
         async with BackgroundTasks() as tasks:
@@ -142,7 +142,17 @@ class Dispatcher:
             if await self._claim():
                 await self._wait_for_room()
             else:
-                await is_set_within(self._woken, TICK_S)
+                await self._wait_until_due()
+
+    async def _wait_until_due(self) -> None:
+        """Wait until `wake` is called or a message may be due."""
+        outbox, clock = self._parts.outbox, self._parts.clock
+        while not await is_set_within(self._woken, TICK_S):
+            try:
+                if await self._in_thread(lambda: outbox.has_due(clock.now_ns())):
+                    return
+            except StoreBusy:  # the next claim reports it
+                return
 
     async def _claim(self) -> bool:
         """Claim as many messages as there are free slots; return whether there may be more."""
@@ -191,7 +201,7 @@ class Dispatcher:
             self.report(LogEvent.MESSAGE_FAILED, message_id=message.message_id, problem=repr(problem))
 
     async def _without_rest(self, message: Message) -> Message:
-        """Return a digest with its due alerts only, after returning the others to the queue.
+        """Return a digest with only the alerts that are due, after returning the others to the queue.
 
         The others are returned before the digest is sent, so that a resend after a crash has the same content and the
         same id.
@@ -212,7 +222,7 @@ class Dispatcher:
         self._recording.keep(became(message, sent, began_ns, clock.now_ns(), self._chance))
 
     async def _send(self, message: Message, now_ns: int) -> SendResult:
-        """Send a message, unless its queue was closed, paused or overloaded for so long that it expired."""
+        """Send a message, unless it expired while its queue was closed, paused or overloaded."""
         if is_expired(message, now_ns):
             return SendResult(Verdict.EXPIRED, "expired")
         target = message.subscription.target
@@ -230,7 +240,7 @@ class Dispatcher:
             return SendResult(Verdict.LATER, "our_fault")
 
     def _unsendable(self, target: Target) -> SendResult:
-        """Return the result for a target without a sender: email, after its server was removed from the settings."""
+        """Return the result for a target that cannot be sent to: email, after the operator removed the email server."""
         if target not in self._missing:
             self._missing.add(target)
             self.report(LogEvent.MESSAGES_WITHOUT_SENDER, target=target.value)
@@ -249,7 +259,7 @@ class Dispatcher:
     async def _report_presence(self) -> None:
         """Record that this worker is alive, and release queues of workers that ended.
 
-        Another thread does it, so that a slow database delays nothing.
+        This happens in another thread, so that a slow database delays no delivery.
         """
         parts = self._parts
         try:

@@ -2,8 +2,8 @@
 
 Every delivery checks the text of the URL, and every new connection checks all IP addresses of its host. The host is
 resolved once, so the connection goes to an address that was checked. TLS verifies the host name. Redirects, proxies,
-cookies, compression and environment variables are ignored. Each stage has a deadline, and the rest of a response beyond
-the stored part is not read. A failure is a code without any text of the server.
+cookies, compression and environment variables are ignored. Each stage of a request has a deadline. The start of a
+response is stored, and the rest is not read. A failure is reported as a code, without any text from the server.
 """
 
 import asyncio
@@ -13,25 +13,26 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import cast
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from outcry import __version__
-from outcry.delivery.guarded_connection import GuardedConnector, Malformed
+from outcry.base.clock import Clock, SystemClock
+from outcry.delivery.guarded_connection import LONGEST_BODY, GuardedConnection, GuardedConnector, Malformed
 from outcry.delivery.outbound_request import CURRENT_REQUEST, ObservedHandshake, OutboundRequest, Stage
 from outcry.delivery.resolver import OK, Blocked, GuardedResolver, Unresolvable, resolve_results
 from outcry.delivery.slots import NoSlotFree, Slots
+from outcry.delivery.tls_sessions import TlsSessions
 from outcry.delivery.url_rule import Destination
 
 USER_AGENT = f"Outcry/{__version__} (+webhooks)"
-LONGEST_BODY = 16 * 1024
-_OUR_HEADERS = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
+_OUR_HEADERS = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", "Accept": "*/*"}
 #: Maximum number of IP addresses of a host to dial. All are checked.
 _MOST_TRIED = 8
 _MOST_CACHED_URLS = 4096
-_SWITCHING_PROTOCOLS = 101
 #: Deadlines depend on the stage; aiohttp would round them up.
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
@@ -40,7 +41,8 @@ _NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None,
 class Limits:
     """Deadlines of the stages of a request, and limits of concurrent requests.
 
-    One limit applies to all requests, the other to each IP address, for all names that resolve to it.
+    One limit applies to all requests together. The other applies to the requests at each IP address, whatever host name
+    they were sent to.
     """
 
     connect_s: float = 5.0
@@ -68,6 +70,19 @@ class Reply:
     phases_ms: tuple[tuple[str, int], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The data that all requests to one URL share.
+
+    - `connecting`: names host and TLS context to aiohttp's connector; never sent.
+    - `head`: the request line and the header `Host`.
+    """
+
+    destination: Destination
+    connecting: aiohttp.ClientRequest
+    head: str
+
+
 @dataclass(slots=True)
 class _PartialReply:
     """The part of an HTTP response that has been received so far."""
@@ -81,19 +96,20 @@ class _PartialReply:
 class Egress:
     """Check webhook URLs and post to them.
 
-    Used on one event loop. `trust` is the TLS context of public hosts, `private_trust` of hosts that the operator
-    allowed; default: the same.
+    Used on one event loop. `trust`: TLS context for public hosts. `private_trust`: TLS context for private hosts that
+    the operator allowed; default: `trust`. `clock`: decides when a stored TLS session may no longer be resumed.
     """
 
     def __init__(
         self, resolver: GuardedResolver, trust: ssl.SSLContext, private_trust: ssl.SSLContext | None = None,
-        limits: Limits | None = None,
+        limits: Limits | None = None, clock: Clock | None = None,
     ) -> None:  # fmt: skip
+        self._sessions = TlsSessions(clock or SystemClock())
         self._limits, self._resolver = limits or Limits(), resolver
         self._trust, self._private_trust = trust, private_trust or trust
         trust.sslobject_class = self._private_trust.sslobject_class = ObservedHandshake
         self._read = lru_cache(_MOST_CACHED_URLS)(self._parse)
-        self._session: aiohttp.ClientSession | None = None
+        self._connector: GuardedConnector | None = None
         self._all, self._at_address = Slots(self._limits.at_once), Slots(self._limits.at_address)
 
     async def check(self, url: str) -> str:
@@ -110,7 +126,7 @@ class Egress:
             return Reply(read)
         begun_s = time.perf_counter()
         try:
-            reply, phases_ms = await self._request(*read, body, headers)
+            reply, phases_ms = await self._request(read, body, headers)
         except NoSlotFree:
             return Reply("too_busy")
         took_ms = round((time.perf_counter() - begun_s) * 1000)
@@ -118,12 +134,12 @@ class Egress:
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
+        if self._connector is not None:
+            await self._connector.close()
         await self._resolver.close()
 
     async def resolve(self, request: OutboundRequest) -> tuple[str, ...]:
-        """Return the IP addresses to connect to, and acquire a slot at the first of them.
+        """Return the IP addresses to connect to, and acquire a slot at the first of them that has one free.
 
         A slot is the permission for one more request. Raises `OSError`; the code on the request names the reason.
         """
@@ -144,11 +160,11 @@ class Egress:
         raise OSError(request.code)
 
     async def _request(
-        self, destination: Destination, url: URL, body: bytes, headers: Mapping[str, str]
+        self, target: _Target, body: bytes, headers: Mapping[str, str]
     ) -> tuple[_PartialReply, tuple[tuple[str, int], ...]]:
         """Send an HTTP request once a slot is free; return the response and the durations of its stages.
 
-        Raises `NoSlotFree` if too many requests run in all.
+        A slot is the permission for one more request. Raises `NoSlotFree` if too many requests already run.
         """
         await self._all.acquire(("",), self._limits.slot_wait_s)
         reply = _PartialReply()
@@ -156,12 +172,13 @@ class Egress:
         end_s = asyncio.get_running_loop().time() + limits.total_s
         deadline = asyncio.timeout_at(end_s)
         request = OutboundRequest(
-            destination, allows, deadline, end_s, limits.connect_s, self._at_address, limits.slot_wait_s
-        )
+            target.destination, allows, deadline, end_s, limits.connect_s, self._at_address, limits.slot_wait_s,
+            self._sessions,
+        )  # fmt: skip
         token = CURRENT_REQUEST.set(request)  # callbacks of its connection see it too
         try:
             async with deadline:
-                await self._exchange(request, url, body, headers, reply)
+                await self._exchange(request, target, _rendered(target, body, headers), reply)
         except NoSlotFree:
             reply.code = "too_busy"
         except (aiohttp.ClientError, OSError, ValueError) as problem:
@@ -169,55 +186,51 @@ class Egress:
         finally:
             CURRENT_REQUEST.reset(token)
             self._all.release("")
+            if request.handshake is not None and request.stage is Stage.TLS:
+                request.handshake.suspend_sessions(self._sessions)
             request.finish()
             request.release()
         return reply, tuple(request.phases_ms)
 
     async def _exchange(
-        self,
-        request: OutboundRequest,
-        url: URL,
-        body: bytes,
-        headers: Mapping[str, str],
-        reply: _PartialReply,
+        self, request: OutboundRequest, target: _Target, data: bytes, reply: _PartialReply
     ) -> None:
         if request.destination.ip is not None:  # aiohttp does not resolve IP addresses
             await request.acquire((str(request.destination.ip),))
-        trust = self._private_trust if request.destination.admitted else self._trust
-        async with self._client().post(
-            url, data=body, headers={**headers, **_OUR_HEADERS}, ssl=trust, allow_redirects=False
-        ) as response:
+        connection = await self._opened().connect(target.connecting, [], _NO_TIMEOUT)
+        protocol = cast("GuardedConnection", connection.protocol)
+        try:
+            message, body = await protocol.exchange(data)
             request.finish()
-            try:
-                if response.status == _SWITCHING_PROTOCOLS:
-                    reply.code = "bad_response"
-                else:
-                    await _read(response, reply)
-            finally:
-                # An incomplete response: a TLS shutdown would wait for the server's.
-                if response.connection is not None and response.connection.transport is not None:
-                    response.connection.transport.abort()
+            if request.handshake is not None:
+                request.handshake.keep_session(self._sessions)
+            reply.status, reply.headers = message.code, message.headers
+            await _read(body, reply)
+        finally:
+            if not protocol.is_complete:  # a TLS shutdown would wait for the server's
+                protocol.abort()
+            connection.release()
 
-    def _parse(self, text: str) -> tuple[Destination, URL] | str:
+    def _parse(self, text: str) -> _Target | str:
         destination = self._resolver.rule.check(text)
         if isinstance(destination, str):
             return destination
-        return destination, URL(destination.url, encoded=True)
+        url = URL(destination.url, encoded=True)
+        trust = self._private_trust if destination.admitted else self._trust
+        connecting = aiohttp.ClientRequest("POST", url, ssl=trust, loop=asyncio.get_running_loop())
+        host = connecting.headers["Host"]
+        return _Target(destination, connecting, f"POST {url.raw_path_qs} HTTP/1.1\r\nHost: {host}\r\n")
 
-    def _client(self) -> aiohttp.ClientSession:
-        if self._session is None:  # created here, because it belongs to the running loop
-            self._session = aiohttp.ClientSession(
-                connector=GuardedConnector(_RequestResolver(self)), timeout=_NO_TIMEOUT,
-                cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, trust_env=False,
-                read_bufsize=LONGEST_BODY, max_line_size=8190, max_field_size=8190, max_headers=128,
-            )  # fmt: skip
-        return self._session
+    def _opened(self) -> GuardedConnector:
+        if self._connector is None:  # created here, because it belongs to the running loop
+            self._connector = GuardedConnector(_RequestResolver(self))
+        return self._connector
 
 
 class _RequestResolver(AbstractResolver):
     """Resolver that aiohttp calls for the host of the current request.
 
-    aiohttp does not call it for IP addresses. `guarded_socket` checks those.
+    If the URL contains an IP address, aiohttp calls no resolver, and `guarded_socket` checks the address.
     """
 
     def __init__(self, egress: Egress) -> None:
@@ -232,10 +245,18 @@ class _RequestResolver(AbstractResolver):
         pass
 
 
-async def _read(response: aiohttp.ClientResponse, reply: _PartialReply) -> None:
-    """Read the part of a response that is stored."""
-    reply.status, reply.headers = response.status, response.headers
-    async for part in response.content.iter_any():
+def _rendered(target: _Target, body: bytes, headers: Mapping[str, str]) -> bytes:
+    """Return the bytes of a request. Raises `ValueError` if a header contains a line break."""
+    fields = {**headers, **_OUR_HEADERS, "Content-Length": str(len(body))}
+    if not "".join(fields.values()).isprintable():
+        raise ValueError("a header contains a control character")
+    lines = "".join([f"{name}: {value}\r\n" for name, value in fields.items()])
+    return f"{target.head}{lines}\r\n".encode() + body
+
+
+async def _read(body: aiohttp.StreamReader, reply: _PartialReply) -> None:
+    """Read the part of a response body that is stored."""
+    async for part in body.iter_any():
         reply.body += part[: LONGEST_BODY - len(reply.body)]
         if len(reply.body) == LONGEST_BODY:
             return
@@ -252,5 +273,5 @@ def _code(problem: Exception, stage: Stage, *, answered: bool) -> str:
         return "connect_refused"
     if stage is Stage.TLS:
         return "tls_error"
-    malformed = isinstance(problem, aiohttp.ClientResponseError | Malformed | ValueError)
+    malformed = isinstance(problem, Malformed | ValueError)
     return "bad_response" if malformed else "connection_lost"

@@ -1,7 +1,7 @@
 """Send digests of alerts through the operator's email server.
 
-A resent email has the same Message-ID, so email programs show it once. Each has a one-click unsubscribe header (RFC
-8058). The log records why an email was not sent.
+A resent email has the same Message-ID, so email programs show it once. Each email has a one-click unsubscribe header
+(RFC 8058). The log records why an email was not sent.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ _VERDICTS = {
 class MailSender:
     """Implements `Sender` for email.
 
-    `mail_from`: sender address. `site`: base URL of links. `unsubscribe`: returns the unsubscribe link of a
-    subscription.
+    `mail_from`: sender address. `site`: base URL of links. `unsubscribe`: function that returns the unsubscribe link of
+    a subscription.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ _RANKS = {"info": 0, "warn": 1, "critical": 2}
 
 
 class OutboxEntries:
-    """Outbox entries of alerts. Implements `AlertEntries`."""
+    """Writes outbox entries, each of which queues one alert for one subscription. Implements `AlertEntries`."""
 
     def enter(self, connection: Connection, alerts: Sequence[AlertRow], whom: FanOut) -> None:
         """Write the outbox entries of newly recorded alerts, one for each subscription that receives them."""
@@ -71,7 +71,7 @@ def enter_alerts(connection: Connection, alerts: Sequence[AlertRow], whom: FanOu
 def enter_missing(
     connection: Connection, scope: Scope, subscription_id: int, since_ns: int, now_ns: int
 ) -> int:
-    """Write the outbox entries that a subscription lacks; return their number.
+    """Write the outbox entries (queued alerts) that a subscription lacks; return how many.
 
     Include alerts since `since_ns` that match the subscription and that the owner of `scope` may see.
     """
@@ -100,7 +100,7 @@ def seen_by(scope: Scope) -> ColumnElement[bool]:
 def forget_alerts(connection: Connection, *which: ColumnElement[bool]) -> None:
     """Delete the alerts that match these conditions. Their outbox entries stay but are never sent.
 
-    The entries are needed to continue their numbering.
+    The entries stay because the numbers of later alerts continue from them.
     """
     seqs = select(_ALERTS.seq).where(*which)
     lock_recording(connection)
@@ -113,7 +113,7 @@ def forget_alerts(connection: Connection, *which: ColumnElement[bool]) -> None:
 
 
 def _entries(number: Any, phases: Sequence[SubscriptionPhase]) -> Select[Any]:
-    """Query the entries to write for alerts: one for each matching subscription in one of these phases.
+    """Return the SQL query for the outbox entries of alerts: one per matching subscription in one of `phases`.
 
     Entries of disabled subscriptions are on hold, so they are not sent.
     """
@@ -131,7 +131,7 @@ def _entries(number: Any, phases: Sequence[SubscriptionPhase]) -> Select[Any]:
 
 
 def _last_number() -> Any:
-    """Query the number of the newest outbox entry of a subscription and symbol."""
+    """Return the SQL expression for the number of the newest outbox entry of a subscription and symbol."""
     earlier = schema.outbox.alias("earlier").c
     newest = select(func.max(earlier.number)).where(
         earlier.subscription_id == _SUBSCRIPTIONS.id, earlier.symbol == _ALERTS.symbol
@@ -141,7 +141,10 @@ def _last_number() -> Any:
 
 @cache
 def _to_audience(*, everyone: bool) -> Any:
-    """Insert the outbox entries of one alert, for all users (`everyone`) or only for those who may see its feed."""
+    """Return the SQL statement that inserts the outbox entries of one alert.
+
+    `everyone`: for all users; otherwise only for the users who may see the alert's feed.
+    """
     phases = (SubscriptionPhase.ACTIVE, SubscriptionPhase.DISABLED)
     query = _entries(_last_number() + 1, phases).where(
         _ALERTS.seq == bindparam("seq"),

@@ -1,8 +1,8 @@
 """HTTP connections that limit what a server may send, and how many requests run at one IP address.
 
-All received bytes count, of every part of the protocol. If a server sends data without a request, the connection is
-closed, so that this data is not taken for the response to the next request. The classes extend internal parts of
-aiohttp; `tests/delivery/test_guarded_connection.py` checks that these still exist.
+Every received byte counts, whichever part of the protocol it belongs to. If a server sends data without a request, the
+connection is closed, so that this data is not taken for the response to the next request. The classes extend internal
+parts of aiohttp; `tests/delivery/test_guarded_connection.py` checks that these still exist.
 """
 
 import asyncio
@@ -16,12 +16,14 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
-from aiohttp.http import RawResponseMessage
+from aiohttp.http import HttpProcessingError, RawResponseMessage
 from aiohttp.tracing import Trace
 
 from outcry.delivery.outbound_request import CURRENT_REQUEST, Stage, guarded_socket
 
-#: Bytes of one exchange: headers, interim responses, chunk framing, trailers, and 16 KiB of body.
+#: Part of a response body that is stored.
+LONGEST_BODY = 16 * 1024
+#: Bytes of one exchange: headers, interim responses, chunk framing, trailers, and the stored part of the body.
 MOST_RECEIVED = 80 * 1024
 MOST_INTERIM = 16
 _LOWEST_STATUS, _SUCCESS, _HIGHEST_STATUS = 100, 200, 599
@@ -61,10 +63,34 @@ class GuardedConnection(ResponseHandler):
         """
         return super().is_connected() and not (self._idle and self._is_readable())
 
-    def set_response_params(self, **given: Any) -> None:
-        """Begin an exchange: reset the counters of received bytes."""
+    async def exchange(self, request: bytes) -> tuple[RawResponseMessage, aiohttp.StreamReader]:
+        """Send a request; return status and headers of its response, and the body, which may still arrive.
+
+        Raises `Malformed`, other kinds of `aiohttp.ClientError`, and `OSError`.
+        """
         self._body, self._received, self._interim, self._idle = None, 0, 0, False
-        super().set_response_params(**given)
+        self.set_response_params(
+            read_until_eof=True, auto_decompress=False, read_bufsize=LONGEST_BODY, max_line_size=8190,
+            max_field_size=8190, max_headers=128,
+        )  # fmt: skip
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            raise aiohttp.ClientConnectionResetError("the server closed the connection")
+        transport.write(request)
+        try:
+            message, body = await self.read()
+            while message.code < _SUCCESS and message.code != _SWITCHING_PROTOCOLS:
+                message, body = await self.read()
+        except HttpProcessingError as problem:
+            raise Malformed from problem
+        if message.code == _SWITCHING_PROTOCOLS:
+            raise Malformed
+        return message, body
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the last response has ended, so that another request may use the connection."""
+        return self._idle
 
     def data_received(self, data: bytes) -> None:
         """Parse received bytes up to the limits. aiohttp passes empty data to continue with bytes received before."""
@@ -84,7 +110,7 @@ class GuardedConnection(ResponseHandler):
             self._abort()
 
     def feed_data(self, data: tuple[RawResponseMessage, aiohttp.StreamReader], size: int = 0) -> None:
-        """Take response headers from the parser, within the limits."""
+        """Accept parsed response headers, unless the status is invalid or too many interim (1xx) responses came."""
         message, body = data
         if self._body is not None:
             self._unsolicited = True
@@ -109,7 +135,7 @@ class GuardedConnection(ResponseHandler):
         return (data[at : at + _PART] for at in range(0, len(data), _PART))
 
     def _abort(self) -> None:
-        """Close without a TLS shutdown, because a server that floods the connection would not read it.
+        """Close without a TLS shutdown message, because a server that floods the connection would not read it.
 
         A response received so far stays valid.
         """
@@ -122,13 +148,15 @@ class GuardedConnection(ResponseHandler):
             self._body.feed_eof()
 
     def _is_readable(self) -> bool:
-        watched = select.poll()
-        watched.register(self._socket.fileno(), select.POLLIN)
-        return bool(watched.poll(0))
+        if hasattr(select, "poll"):  # has no limit of descriptors
+            watched = select.poll()
+            watched.register(self._socket.fileno(), select.POLLIN)
+            return bool(watched.poll(0))
+        return bool(select.select([self._socket], [], [], 0)[0])  # Windows
 
 
 class GuardedConnector(aiohttp.TCPConnector):
-    """Create and reuse connections for outbound requests, within the limit of requests at an IP address."""
+    """Create and reuse connections for outbound requests. Limits the simultaneous requests to one IP address."""
 
     def __init__(self, resolver: AbstractResolver) -> None:
         super().__init__(
@@ -142,7 +170,7 @@ class GuardedConnector(aiohttp.TCPConnector):
     ) -> Connection:
         """Return a connection with a slot (permission for one request) at its IP address. Raises `NoSlotFree`.
 
-        A new connection has acquired its slot already.
+        A new connection acquired its slot when its socket was created. For a reused one, this method waits for a slot.
         """
         request = CURRENT_REQUEST.get()
         while True:

@@ -49,7 +49,10 @@ class HttpsSender:
         return sent
 
     def _body(self, message: Message, now_ns: int) -> bytes:
-        """Return the encoded body. All subscriptions to the same alerts receive the same one, so it is cached."""
+        """Return the encoded body of a message.
+
+        The body is cached, because all subscriptions that receive the same alerts get the same body.
+        """
         if not message.entries:
             return encoded(body_of(message, self._pages, now_ns))
         alerts = tuple((entry.alert.seq, entry.alert.key) for entry in message.entries)

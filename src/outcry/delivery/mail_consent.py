@@ -1,7 +1,8 @@
 """Consent of the reader at an email address: requested, given and withdrawn through links in emails.
 
-Before consent only the request is sent, and rarely, especially after the reader has unsubscribed. Tagged email
-addresses (`a+b@…`) count as one mailbox. The reason why a link is invalid is not disclosed.
+Until a reader consents, the service sends only the request for consent: a few times an hour at most, and once a week
+after the reader has unsubscribed. Tagged email addresses (`a+b@…`) count as one mailbox. The reason why a link is
+invalid is not disclosed.
 """
 
 from collections.abc import Callable
@@ -29,8 +30,9 @@ HOURLY, WEEKLY = 60, 60 * 24 * 7
 class MailConsent:
     """Ask readers for consent by email, and handle the links they open.
 
-    `hourly` and `weekly` are limiters used for nothing else, on clocks slowed by `HOURLY` and `WEEKLY`. `mailer` is
-    None if the service sends no email. Methods that read a subscription may raise `StoreBusy`.
+    `hourly` and `weekly`: rate limiters for requests for consent. Limiters count per minute, so these have slowed
+    clocks, on which a minute takes an hour or a week. `mailer`: None if the service sends no email. Methods that
+    read a subscription may raise `StoreBusy`.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class MailConsent:
 
     @property
     def able(self) -> bool:
-        """Return whether this service sends email."""
+        """Return whether this service can ask for consent, that is, whether it sends email and has a public URL."""
         return self._mailer is not None and bool(self._links.site)
 
     def ask(self, row: SubscriptionRow, language: str) -> ConsentRequest:
@@ -78,13 +80,16 @@ class MailConsent:
         return row if self._links.holds(purpose, token, row) else None
 
     def confirm(self, token: str) -> SubscriptionRow | None:
-        """Record the reader's consent and return the subscription; None if the link is invalid. May be repeated."""
+        """Record the reader's consent and return the subscription; None if the link is invalid.
+
+        Confirming again has no further effect.
+        """
         return self._answered("confirm", token, self._subscriptions.confirm)
 
     def unsubscribe(self, token: str) -> SubscriptionRow | None:
         """Record that the reader unsubscribed and return the subscription; None if the link is invalid.
 
-        May be repeated.
+        Unsubscribing again has no further effect.
         """
         row = self._answered("unsubscribe", token, self._subscriptions.unsubscribe)
         if row is not None:
@@ -116,7 +121,7 @@ class MailConsent:
     def _requested_since_refusal(self, row: SubscriptionRow, mailbox: str) -> bool:
         """Return whether a mailbox whose reader unsubscribed was sent another request for consent within the week.
 
-        The database records the requests of this subscription; those of other subscriptions are in memory only.
+        Requests for this subscription are in the database. Requests for other subscriptions are counted in memory only.
         """
         refused = row.reason == "unsubscribed" or not self._weekly.peek(f"no:{mailbox}", 1).allowed
         return refused and not self._weekly.take(f"again:{mailbox}", AFTER_A_NO).allowed

@@ -42,10 +42,11 @@ class SubscriptionRow:
     """A stored subscription.
 
     - `sealed_address`: encrypted URL or email address. `shown`: the part that may be displayed.
-    - `symbols`: roots, empty for all.
-    - `sealed_secret`: encrypted signing secret of an `https` target. The old one also signs until `old_until_ns`.
-    - `reason`: stable code why it is disabled or paused; empty if its owner paused it.
-    - `ordered`, for `https`: later alerts wait for a message that is retrying.
+    - `symbols`: product roots such as `ES`, empty for all.
+    - `sealed_secret`: encrypted signing secret of an `https` target. The previous secret also signs until
+      `old_until_ns`.
+    - `reason`: stable code of why the subscription is disabled or paused; empty if its owner paused it.
+    - `ordered`, for `https`: whether later alerts wait while a message is retrying.
     - `window` and `at_once`, for email: when a digest is sent, and whether critical alerts are sent immediately.
     """
 
@@ -73,7 +74,7 @@ class SubscriptionRow:
 class AttemptRow:
     """One delivery attempt of one message.
 
-    - `alert_key`, `alert_type`, `symbol`: of the first of its `alerts`.
+    - `alerts`: number of alerts in the message. `alert_key`, `alert_type`, `symbol`: those of the first alert.
     - `outcome`: `delivered`; `pending` (failed, will be retried); `failed` (a test that failed); `dead` (failed
       permanently).
     - `code`: details of the outcome. `status`: HTTP or SMTP status, None without a response.

@@ -51,7 +51,7 @@ class OwnerNotices:
         self._mail(message, "webhook_failing", hours=str(hours))
 
     def switched_off(self, message: Message, reason: str) -> None:
-        """Notify the owner that the subscription was disabled. `reason`: its code."""
+        """Notify the owner that the subscription was disabled. `reason`: the code of why it was disabled."""
         self._note(message, Event.SUBSCRIPTION_OFF, code=reason)
         words = _WHY.get(message.reader.language, _WHY["en"])
         self._mail(message, "webhook_off", why=words.get(reason, words["other"]))

@@ -18,6 +18,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from outcry.delivery.slots import NoSlotFree, Slots
+from outcry.delivery.tls_sessions import Origin, TlsSessions, Trusted
 from outcry.delivery.url_rule import Destination, IpAddress
 
 #: The request that the running code belongs to, callbacks of its connection included.
@@ -39,10 +40,11 @@ class Stage(IntEnum):
 class OutboundRequest:
     """The state of one HTTP request to a webhook.
 
-    - `allows`: returns whether the destination may be reached at an IP address.
+    - `allows`: returns whether the request may connect to an IP address.
     - `deadline`: the deadline of the stage; `end_s`: the final deadline, in the loop's time.
-    - `slots`: slots by IP address; `acquired`: addresses at which the request has one.
-    - `code`: why the request was refused here, empty if it was not.
+    - `slots`: permissions for one request each, by IP address; `acquired`: addresses at which this request has one.
+    - `sessions`: TLS sessions to resume; `handshake`: the last handshake, None on a reused connection.
+    - `code`: the reason if the request was refused before it was sent, else empty.
     - `phases_ms`: duration of each stage. The wait for a slot counts in none.
     """
 
@@ -53,6 +55,8 @@ class OutboundRequest:
     connect_s: float
     slots: Slots
     slot_wait_s: float
+    sessions: TlsSessions
+    handshake: "ObservedHandshake | None" = None
     acquired: set[str] = field(default_factory=set[str])
     code: str = ""
     stage: Stage = Stage.START
@@ -94,7 +98,10 @@ class OutboundRequest:
         return address
 
     def try_acquire(self, address: str) -> bool:
-        """Acquire a slot at one more IP address if one is free; return whether the request has one there."""
+        """Acquire a slot at one more IP address if a slot is free there.
+
+        Return whether the request now has a slot at this IP address.
+        """
         if self.finished or (address not in self.acquired and not self.slots.try_acquire(address)):
             return False
         self.acquired.add(address)
@@ -118,16 +125,37 @@ class OutboundRequest:
 
 
 class ObservedHandshake(ssl.SSLObject):
-    """A TLS connection that reports its progress to the current request."""
+    """A TLS connection that reports its progress to the current request, and resumes a session if there is one."""
+
+    _origin: Origin
+    _began_ns: int
+    _trusted: Trusted | None = None
 
     def do_handshake(self) -> None:
         """Do a step of the handshake, and record its stage."""
         request = CURRENT_REQUEST.get(None)
-        if request is not None:
+        if request is not None and request.handshake is not self:
             request.enter(Stage.TLS)
+            request.handshake = self
+            self._resume(request)
         super().do_handshake()
         if request is not None:
             request.enter(Stage.ANSWER)
+
+    def _resume(self, request: OutboundRequest) -> None:
+        """Offer a stored session of this server. The server may decline, and is then verified again."""
+        self._origin = (self.context, str(self.server_hostname), request.destination.port)
+        self._began_ns = request.sessions.now_ns()
+        if (stored := request.sessions.take(self._origin)) is not None:
+            self.session, self._trusted = stored
+
+    def keep_session(self, sessions: TlsSessions) -> None:
+        """Store the session that the server issued. TLS 1.3 servers issue it after the handshake."""
+        sessions.keep(self._origin, self, self._trusted, self._began_ns)
+
+    def suspend_sessions(self, sessions: TlsSessions) -> None:
+        """Resume no session of this server for some time, because the handshake failed."""
+        sessions.suspend(self._origin)
 
 
 class _RequestSocket(socket.socket):

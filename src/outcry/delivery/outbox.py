@@ -1,6 +1,6 @@
 """The outbox (alerts to be delivered) in SQLite or PostgreSQL, through SQLAlchemy Core.
 
-Operations for an owner affect only the owner's rows. Entries of deleted alerts are never sent.
+Operations for an owner affect only the owner's rows. Outbox entries of deleted alerts are never sent.
 """
 
 from collections.abc import Sequence
@@ -41,6 +41,12 @@ _GIVEN_UP = [phase for phase in _OVER if phase != EntryPhase.DELIVERED.value]
 #: Rows deleted in one transaction, so that other writers wait only briefly.
 _SWEPT_AT_ONCE = 2000
 _LATE_NS = NANOS_PER_MINUTE
+#: When the first queue must be checked that is not paused. A leased queue must be checked when its lease ends.
+_FIRST_DUE = f"""
+    SELECT due_ns FROM lanes JOIN subscriptions ON subscriptions.id = subscription_id JOIN users ON users.id = user_id
+    WHERE due_ns IS NOT NULL AND phase = '{SubscriptionPhase.ACTIVE.value}' AND disabled_ns IS NULL
+    ORDER BY due_ns LIMIT 1
+"""  # noqa: S608 - our own constant
 
 
 class SqlOutbox:
@@ -53,9 +59,10 @@ class SqlOutbox:
     # -- for workers
 
     def report_presence(self, worker: str, now_ns: int) -> int:
-        """Record that a worker is alive, and release the queues of workers that have ended; return their number.
+        """Record that a worker is alive, and release the queues of workers that have ended.
 
-        Call it every few seconds. Ended workers are detected at once on PostgreSQL; otherwise their leases expire.
+        Return the number of queues released. Call it every few seconds. Ended workers are detected at once on
+        PostgreSQL; otherwise their leases expire.
         """
         gone = self._attendance.look(worker, now_ns)
         if not gone:
@@ -67,10 +74,15 @@ class SqlOutbox:
         """Record that this worker has ended."""
         self._attendance.leave()
 
-    def claim(self, worker: str, now_ns: int, lease_ns: int, most: int, most_slow: int) -> Sequence[Message]:
-        """Lease up to `most` queues with due entries, longest waiting first, and return a message for each.
+    def has_due(self, now_ns: int) -> bool:
+        """Return whether any queue may have a due message. Takes a tenth of the time of a claim that finds none."""
+        row = self._database.polled(_FIRST_DUE)
+        return row is not None and row[0] <= now_ns
 
-        Of these, at most `most_slow` had a last attempt of `SLOW_MS` or more.
+    def claim(self, worker: str, now_ns: int, lease_ns: int, most: int, most_slow: int) -> Sequence[Message]:
+        """Lease up to `most` queues with due entries (alerts), longest waiting first; return a message for each queue.
+
+        At most `most_slow` of these queues may be slow, that is, their last attempt took `SLOW_MS` or more.
 
         An entry is due if its time has come, its subscription is active, its user is not disabled, and its queue is
         neither leased nor closed. The last message of the queue must be `GATHER_NS` old, unless the target is `https`
@@ -82,7 +94,7 @@ class SqlOutbox:
             return claim(connection, worker, now_ns, lease_ns, ClaimLimits(most, most_slow))
 
     def return_entries(self, message: Message, entries: Sequence[Entry], due_ns: int) -> None:
-        """Return claimed entries of a message to their queue; they join a new message at `due_ns`.
+        """Return claimed entries (alerts) of a message to their queue; they join a new message at `due_ns`.
 
         Call this before sending the other entries, so that a message id always identifies the same alerts. If these are
         all entries of the message, the queue is released too. Does nothing if the lease was lost.
@@ -127,7 +139,10 @@ class SqlOutbox:
     # -- for owners
 
     def backlog(self, user_id: int, subscription_id: int) -> Backlog:
-        """Return how many alerts of a user's subscription wait, are on hold (it is disabled), or failed."""
+        """Return how many alerts of a user's subscription wait, are on hold, or failed.
+
+        Alerts are on hold while the subscription is disabled.
+        """
         counted = select(_OUTBOX.phase, func.count()).where(
             _OUTBOX.subscription_id.in_(_own(user_id, subscription_id)),
             _OUTBOX.phase.in_((_WAITING, *_GIVEN_UP)),
@@ -143,10 +158,8 @@ class SqlOutbox:
     ) -> int:
         """Resend the alerts of one message of this user under the same id, with a full retry schedule.
 
-        Return their number.
-
-        A message that already waits is unchanged. Deleted alerts are left out, and so are alerts that the owner of
-        `scope` (if given) may not see.
+        Return the number of alerts. A message that already waits is unchanged. Deleted alerts are left out, and so are
+        alerts that the owner of `scope` (if given) may not see.
         """
         theirs = _OUTBOX.subscription_id.in_(_own(user_id, subscription_id))
         message = (theirs, _OUTBOX.message_id == message_id, _is_seen_by(scope))
@@ -159,9 +172,9 @@ class SqlOutbox:
     def resend_failed(
         self, user_id: int, subscription_id: int, since_ns: int, now_ns: int, scope: Scope | None = None
     ) -> int:
-        """Resend entries written since `since_ns` that are on hold, missed or failed permanently.
+        """Resend alerts queued since `since_ns` that are on hold, were missed or failed permanently.
 
-        Return their number. `scope` as in `resend_one`.
+        Return their number. If `scope` is given, only alerts that its owner may see are resent.
         """
         failed = _waiting_again(now_ns).where(
             _OUTBOX.subscription_id.in_(_own(user_id, subscription_id)),
@@ -176,10 +189,10 @@ class SqlOutbox:
             return count
 
     def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
-        """Write missing entries for alerts since `since_ns` that match a subscription; return their number.
+        """Write missing entries for alerts since `since_ns` that match a subscription; return the number of entries.
 
-        They are missing because the subscription was paused or created later. Includes only alerts that the owner of
-        `scope` may see and that are not older than `RETENTION_NS`.
+        Entries are missing if the alerts fired while the subscription was paused, or before it was created. Includes
+        only alerts that the owner of `scope` may see and that are not older than `RETENTION_NS`.
         """
         with self._database.write("nothing") as connection:
             lock_recording(connection)  # numbering continues from the last entry
@@ -192,7 +205,7 @@ class SqlOutbox:
     # -- for the operator and maintenance
 
     def status(self, now_ns: int) -> DeliveryStatus:
-        """Return how many subscriptions are in each phase, failing, or late."""
+        """Return how many subscriptions are in each phase, how many of them fail, and how many are late."""
         phases = select(_SUBSCRIPTIONS.phase, func.count()).group_by(_SUBSCRIPTIONS.phase)
         active = (
             select(func.count())
@@ -209,9 +222,10 @@ class SqlOutbox:
             )
 
     def forget_old(self, before_ns: int) -> None:
-        """Delete delivery attempts before `before_ns`, and entries that completed or were due before it.
+        """Delete the delivery attempts and the outbox entries from before `before_ns`.
 
-        Keep the newest entry of each subscription and symbol, because numbering continues from it.
+        An entry is deleted if it completed before that time, or if it never completed and was written or last resent
+        before it. The newest entry of each subscription and symbol stays, because the numbering continues from it.
         """
         old = select(schema.attempts.c.id).where(schema.attempts.c.at_ns < before_ns).limit(_SWEPT_AT_ONCE)
         old = old.with_for_update(skip_locked=True)  # another process may delete too
@@ -227,7 +241,7 @@ class SqlOutbox:
 
 
 def _own(user_id: int, subscription_id: int) -> Any:
-    """Select the subscription if it belongs to this user."""
+    """Return the SQL query for a subscription if it belongs to this user."""
     return select(_SUBSCRIPTIONS.id).where(
         _SUBSCRIPTIONS.id == subscription_id, _SUBSCRIPTIONS.user_id == user_id
     )
@@ -241,7 +255,7 @@ def _is_seen_by(scope: Scope | None) -> Any:
 
 
 def _waiting_again(now_ns: int) -> Any:
-    """Return the update that makes entries wait for delivery again, as if written now, with all retries."""
+    """Return the SQL update that makes outbox entries wait for delivery again, as if written now, with all retries."""
     unsent = {"tries": 0, "attempts": 0, "due_ns": now_ns, "asked_ns": now_ns, "ended_ns": None}
     return update(schema.outbox).values(phase=_WAITING, **unsent)
 
@@ -250,7 +264,7 @@ def _waiting_again(now_ns: int) -> Any:
 
 
 def _forget_entries(connection: Connection, after_id: int, before_ns: int) -> int | None:
-    """Delete expired entries of the next page of rows; return the last id checked, or None at the end.
+    """Delete expired outbox entries of the next page of rows; return the last id checked, or None at the end.
 
     The end is reached when rows are too new to have expired.
     """

@@ -28,7 +28,7 @@ RETENTION_NS = 30 * NANOS_PER_DAY
 class EntryPhase(StrEnum):
     """Phase of an outbox entry, that is, of the delivery of one alert to one subscription.
 
-    Held entries are on hold while their subscription is disabled.
+    HELD: on hold while the subscription is disabled.
     """
 
     WAITING = "waiting"  # due now or later, or in an attempt
@@ -78,9 +78,9 @@ NEVER = frozenset(
 
 
 def moved_by(sign: Sign) -> frozenset[EntryPhase]:
-    """Return the phases of entries that an event (`Sign`) changes.
+    """Return the phases from which an event (`Sign`) moves an outbox entry to another phase.
 
-    A bulk update applies to entries in these phases only.
+    A bulk update for the event changes only entries in these phases.
     """
     return frozenset(phase for (phase, by), to in TRANSITIONS.items() if by is sign and to is not phase)
 
@@ -139,10 +139,10 @@ class Message:
 
     - `message_id`: the same at every attempt.
     - `entries`: in the order they were written, the same at every attempt; empty for a test.
-    - `missed`: for chats and email, entries that failed or are held and that no message has reported yet.
+    - `missed`: for chats and email, the number of alerts that failed or are on hold, and that no message has reported.
     - `tries`: used steps of the retry schedule; `attempts`: number of all attempts.
     - `created_ns`: when its first entry was written, or the owner asked to resend it.
-    - `lease`: the claim that returned it; empty for a test.
+    - `lease`: name of the claim that returned the message; empty for a test.
     """
 
     message_id: str
@@ -159,9 +159,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryResult:
-    """The result of an attempt, and the new state of its queue.
+    """The result of an attempt to send a message, and the new state of the subscription's queue.
 
-    - `phase`: new phase of all entries. With WAITING they are retried at `due_ns`.
+    - `phase`: new phase of all entries (alerts) of the message. With WAITING they are retried at `due_ns`.
     - `queue`: new state of the queue.
     - `attempt`: row of the delivery log, None if nothing was sent. Its id is ignored.
     - `tries`: used steps of the retry schedule.
@@ -195,7 +195,8 @@ class Backlog:
 class DeliveryStatus:
     """Number of subscriptions by phase, for all users.
 
-    Of the active ones, `failing` have failing attempts and `late` have had a due entry for at least one minute.
+    Also two counts of active subscriptions: `failing`, whose attempts fail, and `late`, which have had a due entry for
+    at least one minute.
     """
 
     phases: Mapping[SubscriptionPhase, int]

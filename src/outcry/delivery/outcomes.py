@@ -1,8 +1,8 @@
 """Determine the new state of a message and its queue after an attempt.
 
-The table of phases and the retry schedule decide. Every alert ends delivered, held, missed or dead, with a reason in
-the log. If the receiver asks for a pause, no attempt is made during it, and no retry is used up. A retry has the same
-message id. Expired messages are not sent.
+The state follows from the table of phases (`outbox_model.TRANSITIONS`) and the retry schedule. Every alert ends
+delivered, held, missed or dead, with a reason in the log. If the receiver asks for a pause, no attempt is made during
+the pause, and no retry is used up. A retry has the same message id. Expired messages are not sent.
 """
 
 from dataclasses import dataclass, replace
@@ -68,7 +68,7 @@ def became(message: Message, sent: SendResult, began_ns: int, now_ns: int, chanc
 
 
 def _left_alone(queue: Queue, sent: SendResult, now_ns: int) -> Queue:
-    """Pause the whole queue for as long as the receiver asked, whatever the status of its response."""
+    """Pause the whole queue for as long as the receiver asked, whatever the status code of its response."""
     return queue if sent.wait_ns is None else queue_breaker.slowed(queue, now_ns + asked_ns(sent.wait_ns))
 
 

@@ -5,18 +5,16 @@ use the same body, so all targets have the same content.
 """
 
 from collections import Counter
-from typing import Literal
 
 import msgspec
 
 from outcry.answers.alerts import params
 from outcry.answers.wording import message as sentence
-from outcry.delivery.model import Severity
 from outcry.delivery.outbox_model import Message
 from outcry.live.model import AlertRow
 from outcry.market.units import NANOS_PER_MS
-from outcry.wire.alerts import ParamValue
 from outcry.wire.answers import number
+from outcry.wire.webhooks import WebhookAlert, WebhookBody
 
 VERSION = 2
 #: Maximum length of `text`, in characters.
@@ -27,38 +25,10 @@ TEST_TYPE = "webhook-test"
 TEST_MESSAGE = "Test of your Outcry webhook. This is not a market signal."
 
 
-class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """One alert in the JSON body. `key` is the same at every attempt. `params` is null in a test."""
-
-    kind: Literal["structure", "test"]
-    key: str
-    symbol: str
-    type: str
-    severity: Severity
-    session: Literal["rth", "eth"]
-    price: float | int
-    ref: str
-    message: str
-    params: dict[str, ParamValue] | None
-    url: str
-
-
-class Body(msgspec.Struct, frozen=True, kw_only=True):
-    """The JSON body of a message.
-
-    `text`, for people: the sentence of one alert, or a summary of several. `alerts`, for programs: in the order
-    recorded.
-    """
-
-    version: int
-    text: str
-    alerts: list[Alert]
-
-
 _encoder = msgspec.json.Encoder()
 
 
-def body_of(message: Message, pages: str, now_ns: int) -> Body:
+def body_of(message: Message, pages: str, now_ns: int) -> WebhookBody:
     """Return the JSON body of a message.
 
     `pages`: base URL of the pages, without a final slash. `now_ns`: time of a test.
@@ -67,11 +37,11 @@ def body_of(message: Message, pages: str, now_ns: int) -> Body:
     if not message.entries:
         symbols = message.subscription.symbols
         test = _test(symbols[0] if symbols else TEST_SYMBOL, url, now_ns)
-        return Body(version=VERSION, text=test.message, alerts=[test])
+        return WebhookBody(version=VERSION, text=test.message, alerts=[test])
     rows = [entry.alert for entry in message.entries]
     alerts = [_alert(row, url) for row in rows]
     text = shortened(alerts[0].message, LONGEST_TEXT) if len(alerts) == 1 else _summary(rows)
-    return Body(version=VERSION, text=text, alerts=alerts)
+    return WebhookBody(version=VERSION, text=text, alerts=alerts)
 
 
 def encoded(body: object) -> bytes:
@@ -79,16 +49,16 @@ def encoded(body: object) -> bytes:
     return _encoder.encode(body)
 
 
-def _alert(row: AlertRow, url: str) -> Alert:
-    return Alert(
+def _alert(row: AlertRow, url: str) -> WebhookAlert:
+    return WebhookAlert(
         kind="structure", key=row.key, symbol=row.symbol, type=row.type.value, severity=row.severity,
         session=row.session.value, price=number(row.price_e9), ref=row.ref, message=sentence(row),
         params=params(row.params), url=url,
     )  # fmt: skip
 
 
-def _test(symbol: str, url: str, now_ns: int) -> Alert:
-    return Alert(
+def _test(symbol: str, url: str, now_ns: int) -> WebhookAlert:
+    return WebhookAlert(
         kind="test", key=f"{symbol}:{TEST_TYPE}:{now_ns // NANOS_PER_MS}", symbol=symbol, type=TEST_TYPE,
         severity="info", session="rth", price=0, ref="test", message=TEST_MESSAGE, params=None, url=url,
     )  # fmt: skip

@@ -1,9 +1,9 @@
 """Circuit breaker of a subscription's queue: pauses failing queues, warns owners, and disables subscriptions.
 
-A closed queue sends nothing until its `closed_until_ns`. A successful delivery resets everything, and so does an
-endpoint that responds but refuses one message. A failing queue sends one probe at increasing intervals. A subscription
-is disabled only after two warnings, each followed by at least half a day. It is disabled at once if the receiver
-reports that it is gone.
+A closed queue sends nothing until its `closed_until_ns`. A successful delivery resets the counts of failures and
+warnings, and so does an endpoint that responds but refuses one message. A failing queue sends one message as a probe,
+at increasing intervals. A subscription is disabled only after two warnings, each followed by at least half a day. It is
+disabled at once if the receiver reports that it is gone.
 """
 
 from dataclasses import replace
@@ -35,7 +35,7 @@ def arrived(queue: Queue, now_ns: int, wait_ns: int | None = None) -> Queue:
 
 
 def answered(queue: Queue) -> Queue:
-    """Record that the endpoint responds but refuses this one message. The queue does not count it as a failure."""
+    """Record that the endpoint responds but refuses this one message; this resets the queue's count of failures."""
     return replace(queue, failures=0, failing_since_ns=None, failed_ns=None, warned=0, warned_ns=None)
 
 
@@ -69,7 +69,10 @@ def bounced(queue: Queue, now_ns: int) -> Queue:
 
 
 def reason_off(queue: Queue) -> str:
-    """Return the code of why the subscription must be disabled after an undelivered attempt; empty: leave it."""
+    """Return the code of why the subscription must be disabled after an undelivered attempt.
+
+    Return an empty text if the subscription stays enabled.
+    """
     if queue.bounces >= MOST_BOUNCES:
         return "bounced"
     warned = queue.warned >= len(WARNED_AFTER_NS)
@@ -84,7 +87,7 @@ def warned(queue: Queue, now_ns: int) -> Queue:
 
 
 def _has_lasted(queue: Queue, length_ns: int) -> bool:
-    """Return whether nothing was delivered for `length_ns` and the owner's last warning is old enough."""
+    """Return whether nothing was delivered for `length_ns` and the owner's last warning was long enough ago."""
     if queue.failing_since_ns is None or queue.failed_ns is None:
         return False
     may_warn = queue.warned_ns is None or queue.failed_ns - queue.warned_ns >= APART_NS

@@ -1,10 +1,10 @@
 """Decide when a subscription's queue is next checked for due messages, and which message is next.
 
-A queue is checked no later than its first entry is due. If the clock was set back, the last attempt lies in the future;
-that delays nothing.
+A queue is checked no later than its first waiting alert is due. If the clock was set back, so that the last attempt
+seems to lie in the future, the check is not delayed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, case, exists, func, null, or_, select, update
 
 from outcry.database import schema
+from outcry.database.json_rows import json_values, list_of
 from outcry.database.lock_order import lock_queues_of
 from outcry.delivery.model import Target
 from outcry.delivery.outbox_model import GATHER_NS, MOST_ALERTS, EntryPhase
@@ -27,9 +28,9 @@ _NO_ID_IS_SO_HIGH = 2**63 - 1
 class QueueState:
     """What waits in the queue of a subscription.
 
-    - `first_ns`: when the first entry is due, None if nothing waits.
-    - `message_id`: next message, None if it must be formed from entries with ids below `before_id`.
-    - `full`: enough entries wait to fill a message, so the queue need not wait for more.
+    - `first_ns`: when the first alert is due, None if nothing waits.
+    - `message_id`: next message, None if it must be formed from outbox entries with ids below `before_id`.
+    - `full`: enough alerts wait to fill a message, so the queue need not wait for more.
 
     """
 
@@ -56,8 +57,8 @@ def read_states(
     connection: Connection, subscription_ids: Sequence[int], now_ns: int
 ) -> Mapping[int, QueueState]:
     """Return the states of the queues of these subscriptions."""
-    values = {"ids": list(subscription_ids), "now_ns": now_ns}
-    rows: Iterable[Any] = connection.execute(_states_query(), values)
+    values = {**list_of(subscription_ids), "now_ns": now_ns}
+    rows: Sequence[Any] = connection.execute(_states_query(), values).all()
     return {
         number: QueueState(first_ns, message_id, before_id or _NO_ID_IS_SO_HIGH, bool(full), sent_ns, closed_ns, now_ns)
         for number, first_ns, message_id, before_id, full, sent_ns, closed_ns in rows
@@ -65,15 +66,15 @@ def read_states(
 
 
 def read_waiting(connection: Connection, subscription_ids: Sequence[int]) -> Sequence[int]:
-    """Return those of these subscriptions that have waiting entries. Cheaper than their states."""
-    return connection.execute(_waiting_query(), {"ids": list(subscription_ids)}).scalars().all()
+    """Return which of these subscriptions have waiting alerts. Faster than `read_states`."""
+    return connection.execute(_waiting_query(), list_of(subscription_ids)).scalars().all()
 
 
 def look_again(connection: Connection, subscription_ids: Sequence[int], now_ns: int) -> None:
     """Compute and store when these queues must next be checked.
 
-    The transaction must hold their locks, so that later entries wake them after it commits. A leased queue is checked
-    when it is released.
+    The transaction must hold the locks of the queues. Entries written meanwhile then wake the queues after it commits.
+    A leased queue is checked when it is released.
     """
     rows = [
         {"queue": number, "due": state.due_ns(state.sent_ns, state.closed_until_ns), "now_ns": now_ns}
@@ -98,7 +99,7 @@ def _set_due() -> Any:
 
 @cache
 def _wake() -> Any:
-    """Return the update that schedules queues for a check now, or at the end of a lease, pause or batching interval."""
+    """Return the SQL update that schedules checks of queues: now, or after a lease, pause or batching interval."""
     https = exists().where(
         _SUBSCRIPTIONS.id == _QUEUES.subscription_id, _SUBSCRIPTIONS.target == Target.HTTPS.value
     )
@@ -115,6 +116,7 @@ def _wake() -> Any:
     )
 
 
+@cache
 def _that_wait() -> Any:
     return select(_OUTBOX.subscription_id).where(
         _OUTBOX.alert_seq >= bindparam("first"), _OUTBOX.phase == _WAITING
@@ -124,8 +126,7 @@ def _that_wait() -> Any:
 @cache
 def _waiting_query() -> Any:
     waits = exists().where(_OUTBOX.subscription_id == _QUEUES.subscription_id, _OUTBOX.phase == _WAITING)
-    ids = bindparam("ids", expanding=True)
-    return select(_QUEUES.subscription_id).where(_QUEUES.subscription_id.in_(ids), waits)
+    return select(_QUEUES.subscription_id).where(_QUEUES.subscription_id.in_(json_values(int)), waits)
 
 
 @cache
@@ -154,12 +155,12 @@ def _states_query() -> Any:
                 head.c.id == oldest.limit(1).correlate(schema.lanes, schema.subscriptions).scalar_subquery(),
             )
         )
-        .where(_QUEUES.subscription_id.in_(bindparam("ids", expanding=True)))
+        .where(_QUEUES.subscription_id.in_(json_values(int)))
     )
 
 
 def _fills_a_message() -> Any:
-    """Return the SQL condition that enough entries wait to fill a message to an `https` target."""
+    """Return the SQL condition that enough alerts wait to fill a message to an `https` target."""
     free = (
         _OUTBOX.subscription_id == _QUEUES.subscription_id,
         _OUTBOX.phase == _WAITING,

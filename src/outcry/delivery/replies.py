@@ -85,7 +85,7 @@ def retry_after_ns(headers: Mapping[str, str], now_ns: int) -> int | None:
 
 
 def seconds_ns(value: str) -> int | None:
-    """Parse a header's number of seconds; None if invalid."""
+    """Parse a number of seconds in an HTTP header; return it in ns, or None if it is invalid."""
     return waited_ns(float(value[:_LONGEST_NUMBER])) if _SECONDS.fullmatch(value) else None
 
 

@@ -1,9 +1,9 @@
 """Resolve the host of a webhook URL, and check each of its IP addresses.
 
-One IP address that is not allowed blocks the host, because its owner could otherwise choose which address is connected
-to. Networks by which this machine reaches IPv4 through a translator (NAT64) are not public; the resolver looks them up
-once an hour. Public names resolve through DNS without threads, so that slow names do not delay others. Hosts that the
-operator allowed resolve as the operating system does. Decision record 0054.
+If one of the IP addresses is not allowed, the host is blocked, because its owner could otherwise choose which of them
+is used. Networks by which this machine reaches IPv4 through a translator (NAT64) are not public; the resolver looks
+them up once an hour. Public names resolve through DNS without threads, so that slow names do not delay others. Hosts
+that the operator allowed resolve as the operating system does. Decision record 0054.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Write delivery results to the outbox, many in one transaction.
 
 A result waits until it is written, and is written once. A result that the database permanently refuses is dropped, so
-that it does not delay the others. The lease of its queue then expires, and the message is sent again.
+that it does not delay the others. The lease of the message's queue then expires, and the message is sent again.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class ResultWriter:
             await self._write(list(self._waiting), _MOST_REFUSALS)
 
     async def _write(self, numbers: Sequence[int], most_refusals: int) -> None:
-        """Write results together, or one by one if the database permanently refuses the batch."""
+        """Write the queued results with these numbers together, or one by one if the database refuses the batch."""
         refusals = 0
         while True:
             try:
@@ -78,7 +78,7 @@ class ResultWriter:
             self._report(LogEvent.DELIVERY_RESULT_LOST, message_id=message_id)
 
     def _record(self, numbers: Sequence[int]) -> None:
-        """Write results in the outbox's thread. If this call is cancelled, the write still completes, once."""
+        """Write the queued results with these numbers. If the call is cancelled, the write still completes."""
         results = [self._waiting[number] for number in numbers if number in self._waiting]
         switched_off = self._outbox.record([result.done for result in results])
         for number in numbers:

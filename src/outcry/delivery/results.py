@@ -1,24 +1,25 @@
-"""Write delivery results to entries, queues, subscriptions and the delivery log, in one transaction.
+"""Write delivery results to outbox entries, queues, subscriptions and the delivery log, in one transaction.
 
-A result whose lease was lost changes no entry and no queue. A result for an old URL does not affect the new one.
+A result changes no alert and no queue if its worker has lost the lease of the queue. A result for an old URL does not
+affect the new URL.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, null, select, update
+from sqlalchemy import Connection, null, select, update
 
 from outcry.database import schema
-from outcry.database.json_rows import json_rows, values_of
+from outcry.database.json_rows import json_rows, json_values, list_of, values_of
 from outcry.database.lock_order import lock_queues
 from outcry.delivery.claiming import MISSED_PHASES, QUEUE_FIELDS
 from outcry.delivery.model import AttemptRow, SubscriptionPhase
 from outcry.delivery.outbox_model import DeliveryResult, Entry, EntryPhase, Message, Sign, moved_by
 from outcry.delivery.queues import look_again, read_states, read_waiting
-from outcry.delivery.subscription_store import write_attempt
+from outcry.delivery.subscription_store import write_attempts
 
 _QUEUES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
 _WAITING = EntryPhase.WAITING.value
@@ -41,7 +42,10 @@ def record(connection: Connection, done: Sequence[DeliveryResult]) -> Sequence[D
 
 
 def return_entries(connection: Connection, message: Message, entries: Sequence[Entry], due_ns: int) -> None:
-    """Return claimed entries to their queue, due at `due_ns`. If they are all of their message, release the queue."""
+    """Return claimed entries (alerts) of a message to their queue, due at `due_ns`.
+
+    If these are all entries of the message, release the queue.
+    """
     number, ids = message.subscription.id, {entry.id for entry in entries}
     if not entries or not _is_mine(message, _read_stored(connection, [number])):
         return
@@ -62,7 +66,7 @@ class _Stored:
 def _read_stored(connection: Connection, subscription_ids: Sequence[int]) -> Mapping[int, _Stored]:
     """Lock the queues of subscriptions, and return what is stored for each."""
     lock_queues(connection, subscription_ids)
-    rows: Iterable[Any] = connection.execute(_as_they_are(), {"ids": list(subscription_ids)})
+    rows: Sequence[Any] = connection.execute(_as_they_are(), list_of(subscription_ids)).all()
     return {number: _Stored(lease, address, phase) for number, lease, address, phase in rows}
 
 
@@ -70,7 +74,7 @@ def _read_stored(connection: Connection, subscription_ids: Sequence[int]) -> Map
 def _as_they_are() -> Any:
     columns = (_QUEUES.subscription_id, _QUEUES.worker, _SUBSCRIPTIONS.sealed_address, _SUBSCRIPTIONS.phase)
     query = select(*columns).select_from(schema.lanes.join(schema.subscriptions))
-    return query.where(_QUEUES.subscription_id.in_(bindparam("ids", expanding=True)))
+    return query.where(_QUEUES.subscription_id.in_(json_values(int)))
 
 
 def _is_mine(message: Message, kept: Mapping[int, _Stored]) -> bool:
@@ -89,8 +93,8 @@ def _current(
 ) -> DeliveryResult:
     """Return a delivery result adjusted to what changed in its subscription during the attempt.
 
-    After a change of the URL an undelivered message waits for a new attempt. So does a held message if its subscription
-    is not disabled.
+    If the URL changed, an undelivered message waits for a new attempt. If the result would put the message on hold but
+    its subscription is not disabled, the message waits too.
     """
     number = done.message.subscription.id
     if _has_moved(done.message, kept) and done.phase is not EntryPhase.DELIVERED:
@@ -117,7 +121,7 @@ def _settle_entries(connection: Connection, done: Sequence[DeliveryResult]) -> N
 
 
 def _became(done: DeliveryResult) -> tuple[str, int, int, int, int | None]:
-    """Return the new phase, due time, tries, attempts and end of a message's entries."""
+    """Return what to store for the alerts of a message: phase, due time, retries, attempts and time of completion."""
     ended_ns = None
     if done.phase is not EntryPhase.WAITING:
         ended_ns = done.attempt.at_ns if done.attempt else max(done.due_ns, done.message.created_ns)
@@ -160,7 +164,7 @@ def _switch_off(connection: Connection, done: DeliveryResult) -> bool:
 
 
 def _hold(connection: Connection, subscription_ids: Collection[int]) -> None:
-    """Put the waiting entries of disabled subscriptions on hold, so that they are not sent."""
+    """Put the waiting alerts of disabled subscriptions on hold, so that they are not sent."""
     if subscription_ids:
         waits = (_OUTBOX.subscription_id.in_(subscription_ids), _OUTBOX.phase.in_(_DISABLED_FROM))
         connection.execute(update(schema.outbox).where(*waits).values(phase=EntryPhase.HELD.value))
@@ -207,6 +211,6 @@ def keep_attempts(connection: Connection, attempts: Sequence[AttemptRow]) -> Non
 def _keep_attempts(
     connection: Connection, attempts: Sequence[AttemptRow], there: Mapping[int, _Stored]
 ) -> None:
-    rows = [write_attempt(attempt) for attempt in attempts if attempt.subscription_id in there]
-    if rows:
-        connection.execute(schema.attempts.insert(), rows)
+    known = [attempt for attempt in attempts if attempt.subscription_id in there]
+    if known:
+        write_attempts(connection, known)

@@ -1,4 +1,4 @@
-"""The delivery service: delivers alerts beside the API, and checks URLs and sends tests for the pages.
+"""The delivery service: delivers alerts in the background, and checks webhook URLs and sends tests for the pages.
 
 A test is sent like alerts, once, and is logged. All requests are sent from one event loop.
 """
@@ -30,10 +30,10 @@ _ANEW_S = 1.0
 
 
 class Delivery:
-    """The delivery service. The methods for pages may be called from any thread except the event loop's.
+    """The delivery service. Call its methods for pages from any thread except the event loop's.
 
-    `readers`: returns the owner's settings. `admitted`: hosts that may be private. `delivers`: whether this process
-    delivers, or only sends tests.
+    `readers`: returns the settings of a subscription's owner. `admitted`: hosts to which deliveries are allowed
+    although they may be private. `delivers`: whether this process delivers alerts, or only sends tests.
     """
 
     def __init__(
@@ -96,9 +96,9 @@ class Delivery:
         return self._in_loop(lambda: self._channels.check(address), _JUDGING_S, "unverified")
 
     def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> TestResult:
-        """Send a test alert to a webhook like other alerts; return the result.
+        """Send a test alert to a webhook in the same way as other alerts; return the result.
 
-        Takes up to 20 seconds and never raises. `secrets` sign it, newest first.
+        Takes up to 20 seconds and never raises. `secrets`: keys that sign the test, newest first.
         """
         sender = self._senders.get(row.target)
         if sender is None:

@@ -50,7 +50,8 @@ def rotated(
 ) -> SubscriptionRow:
     """Return the subscription with a new secret.
 
-    Replaced secrets stay valid, the newest of them for `overlap_ns`. A secret that cannot be decrypted is dropped.
+    The secret that it replaces stays valid for `overlap_ns`, and earlier ones until they expire. If a stored secret
+    cannot be decrypted, all earlier ones are dropped.
     """
     place = place_of(row.user_id, row.created_ns)
     overlap_ns = min(max(overlap_ns, 0), LONGEST_OVERLAP_NS)

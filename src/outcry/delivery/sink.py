@@ -40,7 +40,7 @@ class Manner(StrEnum):
 
 
 class Signature(StrEnum):
-    """Whether the signature of a received request matches one of the known secrets."""
+    """Result of verifying the signature of a received request against the known secrets."""
 
     GOOD = "good"
     OLD = "old"  # valid, but too old or in the future

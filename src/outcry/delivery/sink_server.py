@@ -1,8 +1,8 @@
 """HTTPS server of the demo's webhook receiver, on a free port of the loopback address.
 
-Each start creates a certificate and an authority, and discards the authority's key: trusting that authority trusts
-only this certificate. Bodies are read up to their limit. A separate thread and event loop prevent slow responses from
-delaying the service.
+Each start creates a certificate and the authority that signs it. The authority's key is then discarded, so a program
+that trusts this authority trusts only this certificate. Bodies are read up to their limit. A separate thread and event
+loop prevent slow responses from delaying the service.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from outcry.base.clock import Clock
+from outcry.base.portable_files import WINDOWS
 from outcry.delivery.sink import LONGEST_BODY_BYTES, STATUSES, Manner, Sink
 from outcry.market.units import NANOS_PER_SECOND
 
@@ -69,14 +70,18 @@ def receiver(folder: Path, clock: Clock, slow_s: float = SLOW_S) -> Generator[Re
 
 
 def _bind(bound: socket, socket_path: Path) -> None:
-    """Bind the port of the previous run, so that existing webhooks stay valid, or a free port if it is in use."""
-    before = socket_path.read_text() if socket_path.is_file() else ""
-    bound.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)  # connections in TIME_WAIT do not block it
+    """Bind the port that the receiver used before its last restart, or a free port if that one is in use.
+
+    With the same port, existing webhooks stay valid.
+    """
+    before = socket_path.read_text("ascii") if socket_path.is_file() else ""
+    if not WINDOWS:  # where two processes could then use one port
+        bound.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)  # connections in TIME_WAIT do not block it
     try:
         bound.bind((_LOOPBACK, int(before)))
     except (OSError, OverflowError, ValueError):
         bound.bind((_LOOPBACK, 0))
-    socket_path.write_text(str(bound.getsockname()[1]))
+    socket_path.write_text(str(bound.getsockname()[1]), "ascii")
 
 
 class _Listener:
@@ -132,9 +137,8 @@ def _running(listener: _Listener, bound: socket, context: ssl.SSLContext) -> Gen
             failures.append(problem)
         finally:
             await runner.cleanup()
-            await asyncio.sleep(
-                _PATIENCE_S
-            )  # aiohttp releases connections only some time after they are closed
+            # aiohttp releases connections only some time after they are closed.
+            await asyncio.sleep(_PATIENCE_S)
             up.set()
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),), name="sink", daemon=True)
@@ -212,7 +216,10 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def _keep(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can ever read, because it is created with that mode."""
+    """Write a file that only its owner can read.
+
+    The file is created with this permission, so that nobody else can read it even for a moment.
+    """
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(content)

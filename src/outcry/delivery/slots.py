@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 
 class NoSlotFree(Exception):
-    """No slot became free within the time to wait."""
+    """No slot became free within the time that the caller would wait."""
 
 
 class Slots:

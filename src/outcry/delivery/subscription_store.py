@@ -4,14 +4,16 @@ Every statement names the owner, so that a user cannot read or change another us
 queue, and waiting entries follow the new settings.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, func, select, update
 
 from outcry.database import schema
 from outcry.database.database import Database, new_id
+from outcry.database.json_rows import insert_rows
 from outcry.delivery.model import (
     AttemptRow,
     Change,
@@ -21,6 +23,27 @@ from outcry.delivery.model import (
     Target,
 )
 from outcry.delivery.outbox_model import EntryPhase, Queue
+
+_FIELDS = tuple(field.name for field in fields(SubscriptionRow))
+SUBSCRIPTION_COLUMNS = tuple(schema.subscriptions.c[name] for name in _FIELDS)
+
+
+def _symbols(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_READ: Mapping[str, Callable[[Any], object]] = {
+    "target": Target, "symbols": _symbols, "phase": SubscriptionPhase, "ordered": bool, "at_once": bool,
+}  # fmt: skip
+#: Places in `SUBSCRIPTION_COLUMNS` of values that are stored in another form, and what reads each.
+_CONVERTED = [(place, _READ[name]) for place, name in enumerate(_FIELDS) if name in _READ]
+_NOT_COLUMNS = ("id", "phases_ms")
+_ATTEMPT_VALUES = attrgetter(*(name for name in AttemptRow.__slots__ if name not in _NOT_COLUMNS))
+#: Columns of `_ATTEMPT_VALUES` in the same order, and the phases.
+_ATTEMPT_COLUMNS = {
+    name: schema.attempts.c[name].type.python_type
+    for name in (*(name for name in AttemptRow.__slots__ if name not in _NOT_COLUMNS), "phases")
+}
 
 
 class SqlSubscriptionStore:
@@ -32,15 +55,15 @@ class SqlSubscriptionStore:
     def subscriptions(self, user_id: int) -> Sequence[SubscriptionRow]:
         """Return a user's subscriptions, oldest first."""
         table = schema.subscriptions
-        query = select(table).where(table.c.user_id == user_id).order_by(table.c.id)
+        query = select(*SUBSCRIPTION_COLUMNS).where(table.c.user_id == user_id).order_by(table.c.id)
         with self._database.reading() as connection:
-            return [read_subscription(row) for row in connection.execute(query).mappings()]
+            return [read_subscription(row) for row in connection.execute(query)]
 
     def subscription(self, user_id: int, subscription_id: int) -> SubscriptionRow | None:
         """Return a subscription of this user; None if there is none."""
-        query = select(schema.subscriptions).where(*_own(user_id, subscription_id))
+        query = select(*SUBSCRIPTION_COLUMNS).where(*_own(user_id, subscription_id))
         with self._database.reading() as connection:
-            row = connection.execute(query).mappings().first()
+            row = connection.execute(query).first()
         return None if row is None else read_subscription(row)
 
     def add_subscription(self, row: SubscriptionRow, most: int) -> int | None:
@@ -66,7 +89,7 @@ class SqlSubscriptionStore:
         own = _own(user_id, subscription_id)
         with self._database.write("people") as connection:
             # Read under the write lock: the later of two changes is based on the earlier.
-            stored = connection.execute(select(schema.subscriptions).where(*own)).mappings().first()
+            stored = connection.execute(select(*SUBSCRIPTION_COLUMNS).where(*own)).first()
             if stored is None:
                 return None
             row = change(read_subscription(stored))
@@ -116,9 +139,9 @@ def _plain(row: SubscriptionRow) -> dict[str, Any]:
 
 
 def _follow(connection: Connection, before: SubscriptionRow, after: SubscriptionRow) -> None:
-    """Apply a subscription's changed settings to its waiting entries.
+    """Apply a subscription's changed settings to its waiting alerts.
 
-    The entries become due now, and the next claim computes when each is sent.
+    The alerts become due now, and the next claim computes when each is sent.
     """
     queues, outbox = schema.lanes, schema.outbox
     queue = update(queues).where(queues.c.subscription_id == before.id)
@@ -126,9 +149,8 @@ def _follow(connection: Connection, before: SubscriptionRow, after: Subscription
         outbox.c.subscription_id == before.id, outbox.c.phase == EntryPhase.WAITING.value
     )
     if after.sealed_address != before.sealed_address:
-        connection.execute(
-            queue.values(asdict(Queue()))
-        )  # first, because recording a result locks the queue's row
+        # The queue's row comes first, because recording a result locks it.
+        connection.execute(queue.values(asdict(Queue())))
         connection.execute(waits.values(due_ns=0, tries=0))
     elif (after.window, after.at_once) != (before.window, before.at_once):
         # Entries already in a message are sent or retried in any window.
@@ -138,21 +160,21 @@ def _follow(connection: Connection, before: SubscriptionRow, after: Subscription
     connection.execute(queue.where(queues.c.due_ns.is_not(None)).values(due_ns=0))
 
 
-def read_subscription(row: Mapping[Any, Any]) -> SubscriptionRow:
-    """Build a subscription from the columns of a row; other columns are ignored."""
-    values: dict[str, Any] = {name: row[name] for name in SubscriptionRow.__slots__}
-    values["target"], values["phase"] = Target(row["target"]), SubscriptionPhase(row["phase"])
-    values["ordered"], values["at_once"] = bool(row["ordered"]), bool(row["at_once"])
-    values["symbols"] = tuple(row["symbols"].split())
-    return SubscriptionRow(**values)
+def read_subscription(values: Sequence[Any]) -> SubscriptionRow:
+    """Build a subscription from the values of `SUBSCRIPTION_COLUMNS`."""
+    changed = list(values)
+    for place, read in _CONVERTED:
+        changed[place] = read(changed[place])
+    return SubscriptionRow(*changed)
 
 
-def write_attempt(attempt: AttemptRow) -> dict[str, Any]:
-    """Return an attempt as table columns, without its id."""
-    values = {
-        name: getattr(attempt, name) for name in AttemptRow.__slots__ if name not in ("id", "phases_ms")
-    }
-    return values | {"phases": " ".join(f"{name}={took_ms}" for name, took_ms in attempt.phases_ms)}
+def write_attempts(connection: Connection, attempts: Sequence[AttemptRow]) -> None:
+    """Add attempts to the delivery log. Their ids are ignored."""
+    rows = [
+        (*_ATTEMPT_VALUES(attempt), " ".join([f"{name}={took_ms}" for name, took_ms in attempt.phases_ms]))
+        for attempt in attempts
+    ]
+    insert_rows(connection, schema.attempts, _ATTEMPT_COLUMNS, rows)
 
 
 def _attempt(row: RowMapping) -> AttemptRow:

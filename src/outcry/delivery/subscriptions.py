@@ -1,8 +1,8 @@
-"""A user's webhook subscriptions: create, change, test and view them. A `Delivery` delivers.
+"""A user's webhook subscriptions: create, change, test and view them. `Delivery` sends their messages.
 
-A URL is checked when it is saved and when it is tested. A signing secret is displayed once, when it is created, and
-only an unusable part of a URL afterwards. Another user's subscription behaves like a missing one. Changes apply to the
-stored subscription, so two changes at once do not undo each other.
+A URL is checked when it is saved and when it is tested. A signing secret is displayed once, when it is created. Of a
+saved URL only a part is displayed, too short to send anything to it. Another user's subscription behaves like a missing
+one. Changes apply to the stored subscription, so two changes at once do not undo each other.
 """
 
 from collections.abc import Sequence
@@ -56,8 +56,8 @@ class NoSubscription(Exception):
 class Wish:
     """Settings that a user chose for a subscription.
 
-    `symbols`: roots, empty for all. `ordered` applies to `https`, `window` and `at_once` to email; see
-    `SubscriptionRow`.
+    `symbols`: product roots such as `ES`, empty for all. `ordered` applies to `https`, `window` and `at_once` to email;
+    see `SubscriptionRow`.
     """
 
     target: Target
@@ -226,8 +226,8 @@ class Subscriptions:
     def test(self, user_id: int, subscription_id: int, now_ns: int) -> TestResult:
         """Send a test alert to a webhook now.
 
-        A success enables a disabled subscription, unless its URL changed during the test. No test is sent to an
-        unconfirmed email address.
+        A success enables a disabled subscription, unless the URL changed during the test. If the reader of an email
+        address has not confirmed it, no test is sent.
         """
         row = self.one(user_id, subscription_id)
         if row.phase is SubscriptionPhase.UNCONFIRMED:
@@ -263,7 +263,7 @@ class Subscriptions:
         return self._outbox.backlog(user_id, subscription_id)
 
     def status(self, now_ns: int) -> DeliveryStatus:
-        """Return how many subscriptions are in each phase, failing, or late, for the operator."""
+        """Return how many subscriptions are in each phase, failing or late. For the operator's pages."""
         return self._outbox.status(now_ns)
 
     def resend_one(self, scope: Scope, subscription_id: int, message_id: str, now_ns: int) -> int:

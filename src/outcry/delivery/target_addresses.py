@@ -64,7 +64,7 @@ def _shown_host(authority: str) -> str:
 
 
 def form_fault(target: Target, address: str) -> str:
-    """Return the code of the fault in the form of a URL or email address; empty if valid. Uses no network."""
+    """Return the code of what is malformed in a URL or email address; empty if it is valid. Uses no network."""
     if not address:
         return "address_missing"
     if target is Target.EMAIL:

@@ -218,9 +218,9 @@ def _ip_of(kind: type[IpAddress], text: str) -> IpAddress | None:
 
 
 def _is_isatap(ip: IPv6Address) -> bool:
-    """Return whether the last 32 bits of an IPv6 address are an IPv4 address after an ISATAP prefix.
+    """Return whether an IPv6 address embeds an IPv4 address in the form of ISATAP (RFC 5214, 6.1).
 
-    RFC 5214, 6.1, with the universal bit set or not.
+    The last 32 bits are then the IPv4 address, after the ISATAP prefix with the universal bit set or not.
     """
     return (int(ip) >> 32) & 0xFDFF_FFFF == 0x0000_5EFE
 

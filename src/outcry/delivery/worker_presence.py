@@ -33,7 +33,7 @@ _HELD = text(
 
 
 class WorkerPresence:
-    """The lock that shows that this worker is alive, and a view of the locks of others. Thread-safe."""
+    """The lock that shows that this worker is alive, and a view of other workers' locks. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -98,9 +98,9 @@ def _holder() -> Any:
 
 
 def _holding(now_ns: int) -> Any:
-    """Query the workers that lease queues now.
+    """Return the SQL query for the workers that lease queues now.
 
-    A leased queue is due when its lease expires, so an index finds these.
+    The due time of a leased queue is the end of its lease, so the index on due times finds these queues.
     """
     return select(_holder()).where(*_held(now_ns)).distinct()
 

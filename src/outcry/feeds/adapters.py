@@ -1,6 +1,7 @@
-"""All vendors and brokers with an adapter, in the order in which the pages show them.
+"""All market data vendors and brokers that Outcry can connect to, in the order in which the web pages list them.
 
-The list needs no vendor library: an adapter loads its library when it creates a feed.
+Each has an adapter, the code that creates its feeds. Importing this list needs no vendor library: an adapter loads its
+library when it creates a feed.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,10 @@ _PACKAGES = ("databento", "ibkr", "tastytrade", "tradovate", "projectx", "massiv
 
 @cache
 def adapters() -> Mapping[str, BrokerAdapter]:
-    """Return adapters by broker id. `broker.installed` is set to whether the adapter's library is installed."""
+    """Return the adapters of all vendors and brokers, by broker id.
+
+    `broker.installed` of each adapter states whether the library that the adapter needs is installed.
+    """
     found: dict[str, BrokerAdapter] = {}
     for name in _PACKAGES:
         adapter: BrokerAdapter = import_module(f"outcry.feeds.{name}.adapter").ADAPTER

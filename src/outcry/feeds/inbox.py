@@ -22,7 +22,8 @@ class Inbox(Generic[Item]):
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limit
         self._waiting: deque[Item] = deque()
-        self._came = asyncio.Event()
+        #: What the reader waits for while nothing is queued.
+        self._waiter: asyncio.Future[None] | None = None
         #: Number of waiting rows and other items.
         self.weight = 0
         #: The error that ended the stream.
@@ -44,13 +45,17 @@ class Inbox(Generic[Item]):
             self.drop(
                 FeedLost("seam_overflow", f"more than {self._limit:,} rows were waiting to be processed")
             )
-        self._came.set()
+        self._wake()
 
     def fail(self, problem: Exception) -> None:
         """End the stream with an error; only the first error counts."""
         if self.problem is None:
             self.problem = problem
-        self._came.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def drop(self, problem: Exception) -> None:
         """Discard waiting items and end the stream with an error."""
@@ -59,17 +64,17 @@ class Inbox(Generic[Item]):
         self.fail(problem)
 
     async def take(self) -> Item:
-        """Wait for the oldest item. Raises the stream's error once nothing waits."""
+        """Wait for the oldest item and return it. Once no item waits, raise the error that ended the stream."""
         while not self._waiting:
             self.check()
-            self._came.clear()
-            await self._came.wait()
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
         item = self._waiting.popleft()
         self.weight -= row_count(item)
         return item
 
     def check(self) -> None:
-        """Raise the stream's error if it has ended and nothing waits."""
+        """Raise the error that ended the stream, if any, once no item waits."""
         if self.problem is not None and not self._waiting:
             raise copy_error(self.problem)
 

@@ -1,9 +1,9 @@
-"""Queue of one contract's pushed events, between the program that pushes and the reader of the stream.
+"""Queue of one contract's events that another program pushes to this service, until their reader takes them.
 
-Both may be on different threads and event loops. An event counts as taken once its reader requests the next one. If it
-is unknown whether an event was processed, a new reader receives the event again. First the new reader receives the
-trades of the last seconds, by which it recognises duplicates. The pusher is the program that pushes; while it is idle,
-no event is delivered.
+The program (the pusher) and the reader may be on different threads and event loops. An event counts as taken once the
+reader requests the next one. If it is unknown whether an event was processed, a new reader receives the event again.
+Before that, the new reader receives the trades of the last seconds, so that it can recognise duplicates. While the
+pusher is idle, no event is delivered.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class CrossLoopNotifier:
         self._waiting: list[asyncio.Future[None]] = []
 
     def enlist(self) -> asyncio.Future[None]:
-        """Return a future that the next `ring` completes."""
+        """Return a future that the next call of `ring` completes."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         return waiting
@@ -48,11 +48,11 @@ def _complete(waiting: asyncio.Future[None]) -> None:
 
 
 class PushQueue:
-    """Events of one contract and run that were pushed and not yet taken by the reader. All state is guarded by `lock`.
+    """Events of one contract that one run (execution) of a program has pushed, and that the reader has not taken yet.
 
-    taken: number of the first event not taken by the reader. over: reason why the queue ended, empty while it is open.
-    handed: whether the oldest event was delivered and it is unknown if it was processed. origin: type of the program
-    that pushes. replaces: the run that this one replaced, empty if none.
+    lock: guards all state. taken: number of the first event not taken by the reader. over: reason why the queue ended,
+    empty while it is open. handed: whether the oldest event was delivered and it is unknown if it was processed.
+    origin: type of the program that pushes. replaces: the run that this one replaced, empty if none.
     """
 
     def __init__(self, push: Push, origin: Origin = Origin.PROGRAM, replaces: str = "") -> None:
@@ -83,24 +83,27 @@ class PushQueue:
 
     @property
     def in_use(self) -> bool:
-        """Return whether another run must wait, because this one is neither finished nor idle."""
+        """Return whether this run of the program is still pushing, so that another run must wait.
+
+        A run that has finished, or that has been idle for long, is not in use.
+        """
         through = self.over or (self.ended is not None and not self.pending)
         return not through and self.idle_s < SILENCE_S
 
     @property
     def forgotten(self) -> bool:
-        """Return whether the run has been idle for so long that it can be removed."""
+        """Return whether the run of the program has been idle for so long that its queue can be removed."""
         return self.idle_s >= EXPIRY_S
 
     def finish(self, why: str) -> None:
-        """End the queue with a reason, which its reader receives."""
+        """End the queue. Its reader receives the reason `why`."""
         with self.lock:
             self.over = self.over or why
             self.pending.clear()
             self.bell.ring()
 
     def occupy(self) -> None:
-        """Mark a push as in progress. Raises `Occupied` if another one is."""
+        """Mark a push as in progress. Raises `Occupied` if another push is in progress."""
         with self.lock:
             if self.busy:
                 raise Occupied("rate_limited.ingest", retry_after_ms=500)
@@ -114,7 +117,10 @@ class PushQueue:
             self.busy = False
 
     def add(self, push: Push) -> int:
-        """Queue the new events of a push if the queue is empty; return the number up to which to wait."""
+        """Queue the new events of a push if the queue is empty; return the number after the last queued event.
+
+        The push is complete once the reader has taken all events with smaller numbers.
+        """
         with self.lock:
             self._refuse_if_over()
             known = self.end - push.first
@@ -152,11 +158,11 @@ class PushQueue:
             raise refused(self.over, next=self.taken)
 
     def begin(self, reader: object) -> tuple[list[Trades], Again]:
-        """Attach a reader, which replaces the previous one.
+        """Attach a reader, which replaces the previous one; return the trades that the reader must receive first.
 
-        Return the trades to repeat. Also return an `Again`: up to where events may be duplicates, and whether history
-        was complete there. The trades of the last seconds are always repeated, because the reader recognises duplicates
-        by counting equal rows.
+        These are the trades of the last seconds. They are always repeated, because the reader recognises duplicates by
+        counting equal rows. Also return an `Again`: up to which event number events may be duplicates, and whether
+        history was complete at that event.
         """
         with self.lock:
             self.reader = reader
@@ -168,7 +174,7 @@ class PushQueue:
             return list(self.kept), again
 
     async def awake(self, reader: object) -> bool:
-        """Wait until the pusher is active; return False if the feed was closed. Raises `FeedLost`."""
+        """Wait until the pushing program is active; return False if the feed was closed. Raises `FeedLost`."""
         while True:
             with self.lock:
                 if self._is_through(reader):
@@ -202,7 +208,8 @@ class PushQueue:
     def _is_through(self, reader: object) -> bool:
         """Return whether the feed was closed, so that the reader must stop.
 
-        Raises `FeedLost` if another reader has replaced this one, `FeedRefused` if the run has ended.
+        Raises `FeedLost` if another reader has replaced this one, and `FeedRefused` if the run of the program has
+        ended.
         """
         if self.reader is not reader:
             raise FeedLost("superseded")

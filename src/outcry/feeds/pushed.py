@@ -1,8 +1,8 @@
 """Feeds that other processes push into this one: `PushedFeeds` accepts pushes, a `PushedFeed` yields their events.
 
 An event is acknowledged once its reader requests the next one, so an acknowledged event has been logged. At most one
-push of a contract waits, which limits the pusher to the service's speed. One run at a time feeds a contract. Pushes may
-arrive on another thread and event loop than the reader's.
+push of a contract waits, which limits the pusher to the service's speed. One run (execution) of a program at a time
+feeds a contract. Pushes may arrive on another thread and event loop than the reader's.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ FeedListener = Callable[[int, "PushedFeed", Contract], object]
 
 
 class PushedFeed:
-    """One run of a pushed feed, with all its contracts. Implements `Feed`."""
+    """The feed that one run (execution) of a program pushes, with all contracts of the run. Implements `Feed`."""
 
     def __init__(self, name: str, caps: FeedCaps, run: str) -> None:
         self.name, self.caps, self.run = name, caps, run
@@ -47,7 +47,8 @@ class PushedFeed:
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
         """Stream a contract. A new reader replaces the previous one.
 
-        A pusher idle for `SILENCE_S` raises `FeedLost`; a later reader waits for its next push.
+        If the program that pushes is idle for `SILENCE_S`, raises `FeedLost`. A later reader waits for the program's
+        next push.
         """
         inlet = self.inlets.get(contract)
         if inlet is None:
@@ -70,9 +71,8 @@ class PushedFeed:
             if isinstance(event, Ended):
                 if caught_up is not None:
                     yield caught_up
-                inlet.done(
-                    reader
-                )  # before it is yielded: after the last event the reader does not request another
+                # The event is done before it is yielded, because the reader requests no further one.
+                inlet.done(reader)
                 yield event
                 return
             if isinstance(event, CaughtUp) and caught_up is not None:
@@ -82,13 +82,16 @@ class PushedFeed:
             inlet.done(reader)
 
     async def close(self) -> None:
-        """End every stream; later pushes of this run are refused."""
+        """End every stream; later pushes of the same run of the program are refused."""
         for inlet in list(self.inlets.values()):
             inlet.finish(CLOSED)
 
 
 def _since(event: Event, since_ns: int) -> Event | None:
-    """Return an event without rows before the cursor and bars that end before it; None if no rows are left."""
+    """Return an event without the rows before the cursor `since_ns` (ns UTC); None if no rows are left.
+
+    Bars are left out if they end before the cursor.
+    """
     if isinstance(event, Trades | Bars):
         length_ns = event.quality.length_ns if isinstance(event, Bars) else 0
         late = event.rows["ts_event"] + length_ns < since_ns
@@ -102,10 +105,10 @@ def _since(event: Event, since_ns: int) -> Event | None:
 class PushedFeeds:
     """All feeds pushed into this service. Implements `Intake`.
 
-    reserved: names of the service's own feeds. reserved_of: names of feeds from an owner's broker connections.
-    streams_of: an owner's streams as feed and contract, pushed now or not. quotas: limits on pushes. kept: waits until
-    a stream's events are in its log. wait_s: how long a push waits until the reader has taken its events (s), `WAIT_S`
-    by default.
+    reserved: names of the service's own feeds. reserved_of: returns the names of feeds from an owner's broker
+    connections. streams_of: returns an owner's streams as feed and contract, even those that no program pushes now.
+    quotas: limits on pushes. kept: waits until a stream's events are in its log. wait_s: how long a push waits until
+    the reader has taken its events (s), `WAIT_S` by default.
     """
 
     def __init__(
@@ -125,10 +128,10 @@ class PushedFeeds:
         self._closed = False
 
     def subscribe(self, listener: FeedListener) -> None:
-        """Call `listener(owner, feed, contract)` for each contract that runs push now or start to push later.
+        """Call `listener(owner, feed, contract)` for each contract that programs push now or start to push later.
 
         The listener runs on the push's thread and must not block. It is called again with a new `PushedFeed` when
-        another run takes over; the streams of the former run have ended by then.
+        another run (execution) of the program takes over; the streams of the former run have ended by then.
         """
         with self._lock:
             self._listeners.append(listener)
@@ -179,7 +182,10 @@ class PushedFeeds:
             raise StoreUnavailable("upstream_unavailable") from None
 
     def close(self) -> None:
-        """End all queues. Pushes in progress are refused, so their senders repeat them at the next process."""
+        """End all queues, and refuse pushes in progress.
+
+        The senders push again to the process that continues the service.
+        """
         with self._lock:
             self._closed = True
             inlets = list(self._inlets.values())
@@ -187,9 +193,9 @@ class PushedFeeds:
             inlet.finish(STOPPING)
 
     def leave(self, key: StreamKey, code: str, session: str = "") -> bool:
-        """End the push of a stream by one of this service's processes; return False if there is none.
+        """End the push of a stream if another process of this service sends it; return False if there is no such push.
 
-        code: the reason. session: end only this run; empty for any.
+        Pushes from users' programs continue. code: the reason. session: id of the only run to end; empty for any run.
         """
         with self._lock:
             held = self._inlets.get((key.owner, key.feed, key.contract))
@@ -199,9 +205,9 @@ class PushedFeeds:
         return True
 
     def end(self, partition: int) -> None:
-        """End the pushes of a partition's streams.
+        """End the pushes of a partition's streams, because another process will own the partition.
 
-        Pushes in progress are refused, so their senders repeat them at the next owner.
+        Pushes in progress are refused; their senders push again to the new owner.
         """
         with self._lock:
             ended = [
@@ -213,7 +219,10 @@ class PushedFeeds:
             inlet.finish(STOPPING)
 
     async def _connected(self, owner: int) -> Collection[str]:
-        """Return the feed names of an owner's broker connections, read from the database once per run."""
+        """Read the feed names of an owner's broker connections from the database.
+
+        It is called only when a new run (execution) of a program starts to push.
+        """
         return () if self._reserved_of is None else await asyncio.to_thread(self._reserved_of, owner)
 
     def _is_new(self, owner: int, feed: str, push: Push) -> bool:
@@ -221,7 +230,10 @@ class PushedFeeds:
         return held is None or held.session != push.session
 
     def _inlet(self, owner: int, feed: str, push: Push, origin: Origin) -> PushQueue:
-        """Return the queue of a push, created for a new run. Raises `InvalidRequest`."""
+        """Return the queue for a push, and create it if a new run (execution) of the sender starts.
+
+        Raises `InvalidRequest`.
+        """
         ours = origin is not Origin.PROGRAM
         if not is_feed_name(feed) or feed == SIMULATOR or (feed in self._reserved and not ours):
             raise refused("feed")
@@ -250,9 +262,9 @@ class PushedFeeds:
         push: Push,
         origin: Origin,
     ) -> PushedFeed:
-        """Create the queue of a run that starts to push.
+        """Create the queue of a run (execution of the sender) that starts to push.
 
-        The queue replaces one (`held`) that has ended or is idle.
+        The queue replaces `held`, an earlier queue that has ended or is idle.
         """
         owner, feed, contract = place
         followed = push.again is not None and held is not None and push.again.after == held.session
@@ -274,7 +286,7 @@ class PushedFeeds:
         return run
 
     def _limit(self, place: tuple[int, str, Contract]) -> None:
-        """Raise `InvalidRequest` if an owner already pushes the maximum number of contracts."""
+        """Raise `InvalidRequest` if the owner of a new stream already pushes the maximum number of contracts."""
         owner, feed, contract = place
         if sum(other == owner for other, _, _ in self._inlets) >= MAX_PUSH_QUEUES:
             raise refused("too_many")
@@ -285,7 +297,7 @@ class PushedFeeds:
                 raise refused("streams", streams=len(streams), limit_streams=self._most_streams)
 
     def _sweep(self) -> None:
-        """Remove expired runs."""
+        """Remove the queues of programs that have not pushed for ten minutes (`EXPIRY_S`)."""
         for place, inlet in list(self._inlets.items()):
             if inlet.forgotten:
                 inlet.finish("disconnected")

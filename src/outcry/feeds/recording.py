@@ -1,8 +1,9 @@
 """Market data files merged for replay: rows by contract and UTC day, in order.
 
-The rules are those of import. Files of one source are merged as multisets, and a contract never mixes sources. Bars are
-dropped where trades cover the same time. A file is complete between its first and last row; the time between two files
-is a gap (`trades.coverage`). Rows are stored in an unnamed temporary file, so memory contains one day of one contract.
+Files are merged by the same rules as on import: files of one source are merged as multisets, and a contract never mixes
+sources. Bars are dropped where trades cover the same time. A file is complete between its first and last row; the time
+between two files is a gap (`trades.coverage`). Rows are stored in an unnamed temporary file, so that only one day of
+one contract is in memory.
 """
 
 import os
@@ -16,6 +17,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from outcry.base.portable_files import read_at
 from outcry.feeds.live_rows import as_live
 from outcry.feeds.replay_pacing import Timeline
 from outcry.market.calendar import Calendar
@@ -35,7 +37,10 @@ TAIL_NS = GRACE_NS + 3 * NANOS_PER_SECOND
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """Rows of one quality in order, with the time (ns UTC) at which each becomes available."""
+    """Consecutive recorded rows of one quality (trades, or bars of one length).
+
+    known_ns: the time (ns UTC) at which each row becomes available: that of the trade, or the end of the bar.
+    """
 
     quality: Quality
     rows: Rows
@@ -52,9 +57,9 @@ class RecordedRun:
 def record(
     readings: Iterable[Reading], calendar: Calendar, stopping: Callable[[], bool] = lambda: False
 ) -> "Recording":
-    """Read all files once and store their rows for replay.
+    """Read all files once and store their rows in a temporary file for replay.
 
-    Raises `FileRefused`, `FeedRefused`, `OSError`, and `FeedLost` if `stopping()`.
+    Raises `FileRefused`, `FeedRefused`, `OSError`, and `FeedLost` if `stopping()` returns true.
     """
     kept = _Spool()
     try:
@@ -102,7 +107,7 @@ class _Spool:
         spans[file] = (min(known[0], first), max(known[1], end))
         days = times // NANOS_PER_DAY
         for day in np.unique(days).tolist():
-            chunk = np.ascontiguousarray(rows[days == day])
+            chunk = np.ascontiguousarray(rows[days == day], quality.dtype)
             place = (self._size, len(chunk))
             self._write(memoryview(chunk.tobytes()))
             self.chunks.setdefault((contract, day, quality), {}).setdefault(file, []).append(place)
@@ -125,7 +130,7 @@ class _Spool:
         with self._lock:
             if self._file.closed:
                 return np.zeros(0, quality.dtype)
-            raw = os.pread(self._file.fileno(), rows * quality.dtype.itemsize, place)
+            raw = read_at(self._file.fileno(), rows * quality.dtype.itemsize, place)
         return np.frombuffer(raw, quality.dtype)
 
     def close(self) -> None:
@@ -167,14 +172,14 @@ class Recording:
         )
 
     def holes(self, root: str, since_ns: int) -> list[Segment]:
-        """Return trading hours after `since_ns` and before the end without any recorded data."""
+        """Return the trading hours without recorded data, from `since_ns` to the end of the product's recording."""
         trading, spans = self._trading[root], self._spans[root]
         edges = [(0, min(since_ns, spans[0][0])), *spans]
         between = [(max(before[1], since_ns), after[0]) for before, after in pairwise(edges)]
         return [hole for start, end in between if start < end for hole in clipped(trading, start, end)]
 
     def days(self, contract: Contract, since_ns: int) -> list[int]:
-        """Return the UTC days (since 1970) with rows of a contract at or after `since_ns`."""
+        """Return the UTC days, numbered from 1970-01-01, that have rows of a contract at or after `since_ns`."""
         days = {day for one, day, _ in self._spool.chunks if one == contract}
         return sorted(day for day in days if day >= since_ns // NANOS_PER_DAY)
 
@@ -200,7 +205,7 @@ class Recording:
 
 
 def _in_turn(runs: list[RecordedRun]) -> Iterator[RecordedRun]:
-    """Cut the rows of several qualities so that no two cover the same time."""
+    """Merge the rows of several qualities by time: cut them into pieces of one quality that do not overlap."""
     if len(runs) < 2:
         yield from runs
         return
@@ -216,7 +221,7 @@ def _in_turn(runs: list[RecordedRun]) -> Iterator[RecordedRun]:
 
 
 def _trading(calendar: Calendar, root: str, spans: tuple[Span, ...]) -> list[Segment]:
-    """Return the trading hours that overlap the recorded spans, each with the open and close of its session."""
+    """Return the trading windows that overlap the recorded spans, each in full from its open to its close."""
     first = EPOCH.date() + timedelta(days=spans[0][0] // NANOS_PER_DAY - 1)
     last = EPOCH.date() + timedelta(days=spans[-1][1] // NANOS_PER_DAY + LONGEST_CLOSURE_DAYS)
     sessions = calendar.sessions(root, first, last)
@@ -225,7 +230,11 @@ def _trading(calendar: Calendar, root: str, spans: tuple[Span, ...]) -> list[Seg
 
 
 def _to_the_bell(spans: tuple[Span, ...], trading: list[Segment]) -> tuple[Segment, ...]:
-    """Extend recorded spans to the session's open or close if they begin shortly after it or end shortly before it."""
+    """Extend recorded spans to the open and close of the session.
+
+    A span is extended to the open if it begins shortly after the open, and to the close if it ends shortly before the
+    close.
+    """
     found: list[Segment] = []
     for first, last in spans:
         start = next((o for o, c in trading if o < first < c and first - o <= GRACE_NS), first)

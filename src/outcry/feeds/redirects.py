@@ -9,9 +9,10 @@ from outcry.trades.feed import FeedLost
 
 
 def refusing_redirects(vendor: str) -> list[aiohttp.TraceConfig]:
-    """Return `trace_configs` with which a redirect raises `FeedLost("protocol")` before it is followed.
+    """Return the `trace_configs` of an aiohttp client that refuses redirects.
 
-    A WebSocket has no other way to refuse redirects.
+    A redirect raises `FeedLost("protocol")` before the client follows it. For WebSockets there is no other way to
+    refuse redirects.
     """
 
     async def refuse(*_: object) -> None:
@@ -23,5 +24,5 @@ def refusing_redirects(vendor: str) -> list[aiohttp.TraceConfig]:
 
 
 def redirect_refused(vendor: str) -> FeedLost:
-    """Return the error for a redirect, without its URL, which the vendor may not control."""
+    """Return the error for a refused redirect. It omits the URL, which the vendor may not control."""
     return FeedLost("protocol", f"{vendor} redirected the request to another URL, which is not followed")

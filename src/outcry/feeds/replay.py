@@ -1,7 +1,7 @@
 """Replays recordings as a live feed, identically each time.
 
 Events and their order depend on the files and the cursor, not on replay speed or batch size. A row is sent when it
-becomes available, which for a bar is its end. A heartbeat follows all rows available by its time.
+becomes available: a trade at its time, a bar at its end. A heartbeat follows all rows that are available by its time.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from outcry.trades.feed import (  # fmt: skip
 )
 from outcry.trades.records import Quality
 
-if TYPE_CHECKING:  # it imports pyarrow, which takes long to load
+if TYPE_CHECKING:  # it imports the readers of all formats, which take long to load
     from outcry.recordings.formats.file_library import FileLibrary
 
 BATCH_ROWS = 4096
@@ -65,9 +65,9 @@ def readings_of(
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A heartbeat or gap event between rows, sent at `at_ns`.
+    """A heartbeat or gap event that is sent between rows, at the replayed time `at_ns`.
 
-    The event follows all rows known by `limit_ns` and precedes later rows.
+    The event follows all rows that are available by `limit_ns`, and precedes later rows.
     """
 
     limit_ns: int
@@ -76,7 +76,7 @@ class _Mark:
 
 
 class ReplayFeed:
-    """Implements `Feed` over files, which are read once at the first request.
+    """Live feed that replays recorded files. The files are read once, at the first request. Implements `Feed`.
 
     pace: controls the speed: `pacer_for_speed(speed, clock)` or a `StepPacer`, for this feed alone. batch_rows: maximum
     rows per event. run: see `Feed`. `caps` states the bar quality once the files have been read.
@@ -97,7 +97,10 @@ class ReplayFeed:
         return list((await self.recording()).contracts)
 
     async def recording(self) -> Recording:
-        """Return the content of the files, for example to see how far it reaches. Raises as `contracts` does."""
+        """Return the content of the recorded files, for example to see until when they have data.
+
+        Raises the errors of `contracts`.
+        """
         async with self._reading:
             if self._recording is None:
                 found = await self._read()
@@ -159,7 +162,7 @@ class ReplayFeed:
     ) -> AsyncIterator[Event]:
         """Yield rows, heartbeats and gaps from the start to the end of the product's recording.
 
-        For a contract that expired years before that end, stop a year after its last row.
+        For a contract that expired years before the end of the recording, stop a year after the contract's last row.
         """
         silent_ns = (recording.days(contract, 0)[-1] + AFTERWARDS_DAYS) * NANOS_PER_DAY
         end = max(start, min(recording.end_ns(contract.root), silent_ns))

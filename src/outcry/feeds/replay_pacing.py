@@ -40,14 +40,15 @@ class Timeline:
         return self._before[index] + min(at_ns, end) - start
 
     def at(self, played_ns: int) -> int:
-        """Return the latest time (ns UTC) that has `played_ns` of replayed time before it."""
+        """Return the latest time (ns UTC) before which the timeline has `played_ns` of replayed time."""
         index = min(max(bisect_right(self._before, played_ns) - 1, 0), len(self._starts) - 1)
         return self._starts[index] + played_ns - self._before[index]
 
     def beats(self, after_ns: int, until_ns: int, step_ns: int) -> Iterator[int]:
         """Yield the times of heartbeats after `after_ns` up to `until_ns` inclusive (ns UTC).
 
-        These are the multiples of the step within the stretches, each stretch's begin and end, and `until_ns`.
+        Within the replayed stretches, heartbeats are at the multiples of `step_ns`. There is also one at the begin and
+        the end of each stretch, and one at `until_ns`.
         """
         last = after_ns
         for start, end in self.stretches:

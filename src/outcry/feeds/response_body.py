@@ -12,7 +12,7 @@ MAX_BODY_BYTES = 16 * 2**20
 
 
 async def read_body(answer: aiohttp.ClientResponse, largest: int = MAX_BODY_BYTES) -> bytes:
-    """Return the body of a response. Closes it and raises `FeedLost("protocol")` if it exceeds the limit."""
+    """Return the body of a response. If it exceeds the limit, close the response and raise `FeedLost("protocol")`."""
     body = bytearray()
     async for part in answer.content.iter_any():
         body += part

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from outcry.base.portable_files import read_at
 from outcry.feeds.live_rows import NOT_RECORDED
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_SECOND
@@ -41,9 +42,10 @@ _MARGIN_NS = 60 * NANOS_PER_SECOND
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """Rows from one read of a growing file.
+    """The rows from one read of a growing file.
 
-    more: further data is available. reached_ns: the file contains everything that ended before this time (ns UTC).
+    more: whether further data can be read at once. reached_ns: time (ns UTC) before which no more records will end, so
+    the file contains all earlier ones.
     """
 
     batches: list[Batch]
@@ -102,9 +104,10 @@ class GrowingScid:
             return self._read(batches, settled_ns, limit_ns, more=more)
 
     def not_held(self, until_ns: int) -> Gap | None:
-        """Return the gap between the cursor and the first record of the file; None if it is short.
+        """Return the gap between the cursor and the first record of the file; None if the gap is short.
 
-        A gap within the grace period counts as short, because the first minutes of a session may pass without a trade.
+        The cursor is the time from which the reader needs trades. A gap within the grace period counts as short,
+        because the first minutes of a session may pass without a trade.
         """
         with self._lock, feed_errors():
             start_ns = min(until_ns, self._time(0)) if self._whole() else until_ns
@@ -123,7 +126,7 @@ class GrowingScid:
 
     def _records(self, first: int, count: int) -> Records:
         size = RECORD.itemsize
-        raw = os.pread(self._file.fileno(), count * size, self._start + first * size)
+        raw = read_at(self._file.fileno(), count * size, self._start + first * size)
         return np.frombuffer(raw[: len(raw) // size * size], RECORD)
 
     def _time(self, number: int) -> int:
@@ -177,7 +180,7 @@ class GrowingScid:
 def feed_errors() -> Generator[None]:
     """Convert errors of reading a file to `FeedLost` within the block.
 
-    A record may be read while it is written.
+    Such an error can occur because a record is read while Sierra Chart writes it.
     """
     try:
         yield

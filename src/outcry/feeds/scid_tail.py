@@ -1,4 +1,4 @@
-"""A Sierra Chart file that is still being written, as a live feed.
+"""Live feed of trades from a Sierra Chart file that is still being written.
 
 Sierra appends received trades every few seconds and updates the last bar in place. Only complete records are sent.
 Records in the file when it is opened are history; later ones are live.
@@ -55,7 +55,7 @@ def tail_of(path: Path, universe: Universe, clock: Clock, today: date) -> "ScidT
 
 
 class ScidTail:
-    """Implements `Feed` for one file of one contract.
+    """Live feed of one growing Sierra Chart file, which contains one contract. Implements `Feed`.
 
     poll_s: seconds between two reads of the file. flush_s: longest delay of Sierra's writes (s). Heartbeats lag the
     clock by as much, because earlier trades may still be written.

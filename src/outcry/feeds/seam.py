@@ -1,8 +1,9 @@
 """Joins a vendor's history request and its live subscription into one stream of events.
 
-The cut is the time at which history ends and the live stream begins. It is chosen after the subscription is confirmed,
-and history is requested after that, so no trade is lost. Trades before the cut are taken from history, and later ones
-from the live stream. No trade is counted twice. Identical trades are retained, because trades are never compared.
+The cut is the time at which history ends and the live stream begins. The cut is chosen after the subscription is
+confirmed, and history is requested after that, so no trade is lost. Trades before the cut are taken from history, and
+later ones from the live stream. No trade is counted twice. Identical trades are retained, because trades are never
+compared.
 """
 
 import asyncio
@@ -33,9 +34,9 @@ async def join_history_and_live(
     """Yield history before the cut, `CaughtUp`, and live events from the cut on.
 
     live: subscribes when first read; its first event, usually a `Status`, confirms the subscription. cut_ns: called
-    after that; returns the time (ns UTC, exchange clock) from which the live stream is complete. It allows for clock
-    differences and for timestamps in whole seconds. history: yields everything before the cut in `quality`, and waits
-    until the vendor has it. Its rows are flagged as backfill here.
+    after that; returns the time (ns UTC, exchange clock) from which the live stream is complete. This time allows for
+    clock differences and for timestamps in whole seconds. history: yields everything before the cut in `quality`, and
+    waits until the vendor has it. The rows of history are flagged as backfill here.
 
     Raises `FeedLost` with `seam_overflow` if more than `limit` live rows wait, `ValueError` for a cut within a bar, and
     the errors of `live` and `history`.
@@ -86,7 +87,7 @@ def _after(event: Event, cut: int) -> Event | None:
 
 
 class _LiveBuffer:
-    """Buffers the live stream while history is fetched, then yields it."""
+    """Buffers the live stream while history is fetched, then yields the buffered and all later events."""
 
     def __init__(self, live: Live, limit: int) -> None:
         self._live, self._limit = live, limit

@@ -45,7 +45,7 @@ S = TypeVar("S", bound=VendorSession)
 
 
 class SharedSession(Generic[S]):
-    """A provider of the current session with a vendor, which signs in if there is none.
+    """Provides the current session with a vendor, and signs in if there is none.
 
     sign_in: creates a session. It may raise `CredentialsRejected`, `FeedLost` and `FeedRefused`; `OSError` and
     `TimeoutError` become `FeedLost("unreachable")`. speedup: pauses are divided by this factor.
@@ -135,7 +135,7 @@ class SharedSession(Generic[S]):
         self._again_s = asyncio.get_running_loop().time() + self._backoff.next_s()
 
     async def _let_go(self, now_s: float) -> None:
-        """Close a broken session. If it lasted long, reset the pause before the next login."""
+        """Close a broken session. If the session lasted long, reset the pause before the next login."""
         session, self._session = self._session, None
         if now_s - self._began_s > GOOD_SESSION_S / self._speedup:
             self._backoff.reset()

@@ -1,6 +1,7 @@
 """Distributes the events of a shared connection to its streams, and measures how late its trades arrive.
 
-A heartbeat carries a time before which all trades have arrived. So its time is as far in the past as trades are late.
+A heartbeat carries a time before which all trades have arrived. Because trades arrive late, this time lies in the past,
+by about the longest recent delay.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ T = TypeVar("T")
 
 
 class StreamChannel(Inbox[Event]):
-    """The queue of events between a shared connection and one stream."""
+    """The queue of events from a shared connection for one stream."""
 
     def __init__(self) -> None:
         super().__init__(BUFFER_LIMIT)
@@ -105,7 +106,7 @@ class ChannelRegistry:
 
 
 class DeliveryLag:
-    """Measured delay between a trade and its receipt, including the difference between the vendor's clock and ours."""
+    """Measures the delay from a trade to its receipt, including the offset of the vendor's clock from ours."""
 
     def __init__(self) -> None:
         self._delays_ns: deque[int] = deque(maxlen=_DELAYS_KEPT)

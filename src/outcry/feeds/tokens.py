@@ -1,4 +1,4 @@
-"""An expiring vendor token, renewed in time and once for all concurrent requests.
+"""An expiring vendor token that is renewed in time. Concurrent requests cause one renewal.
 
 A token is renewed at four fifths of its lifetime, so that no request carries a token that expires on the way.
 """

@@ -1,6 +1,7 @@
-"""Opens WebSockets of the library `websockets` without redirects; by default it follows ten, to any host.
+"""Opens WebSockets of the library `websockets` without following redirects.
 
-Only adapters whose vendor library runs on `websockets` import this module.
+By default the library follows up to ten redirects, to any host. Only adapters whose vendor library runs on `websockets`
+import this module.
 """
 
 from typing import Any
@@ -14,7 +15,8 @@ from outcry.feeds.redirects import redirect_refused
 class DirectConnection(ClientConnection):
     """A connection whose handshake raises `FeedLost("protocol")` for a redirect.
 
-    Pass the class as `create_connection`. The library follows a redirect only if the handshake raises its own error.
+    Pass the class to the library as `create_connection`. The library follows a redirect only if the handshake raises
+    the library's own error.
     """
 
     async def handshake(self, *given: Any, **named: Any) -> None:

@@ -1,8 +1,8 @@
-"""Authentication: turn the API key of a request, or the cookie of a page's request, into a caller.
+"""Authentication: find the caller who sent a request, by the API key of the request or the cookie of a web page.
 
-A key must be sent in exactly one `x-api-key` header. A key in the URL is refused even if the header is valid. A caller
-without a valid key is anonymous, and the rate limit counts its requests by IP address. A cookie is never accepted for
-`/api`, nor a key for `/page`.
+A key must be sent in exactly one `x-api-key` header. A request with a key in the URL is refused, even if its header is
+valid. A caller without a valid key is anonymous, and the rate limit counts its requests by IP address. `/api` never
+accepts a cookie, and `/page` never accepts a key.
 """
 
 import ipaddress
@@ -39,9 +39,9 @@ LOCAL_COOKIE = "outcry-local"
 class Caller:
     """The sender of a request, authenticated or anonymous.
 
-    `subject`: the name under which the limiter counts its requests. `name`: may be logged. `scope`: what the caller may
-    see; None if anonymous. `generation`: number of the state of keys and grants from which this was derived;
-    authenticate again once it has changed. `role`: of the key.
+    `subject`: the name under which the rate limiter counts its requests. `name`: may be logged. `scope`: what the
+    caller may see; None if anonymous. `role`: role of the key. `generation`: version of the
+    keys and grants at which the caller was found; once it has changed, the caller must be authenticated again.
     """
 
     subject: str
@@ -59,8 +59,8 @@ class Caller:
 class PageAuthenticator:
     """What is needed to authenticate requests for web pages.
 
-    `visitor`: returns what visitors may see, None if nothing. `public_url`: the service's URL, in addition to local
-    names.
+    `visitor`: returns what visitors may see, None if nothing. `public_url`: the service's URL; requests must name its
+    host or this machine.
     """
 
     browser_sessions: BrowserSessions
@@ -72,7 +72,7 @@ class PageAuthenticator:
 class Authenticator:
     """Finds the caller of each request, from memory.
 
-    It never queries the database: the revision poller loads changes.
+    It never queries the database, because the revision poller loads changes into memory.
     """
 
     def __init__(self, keys: ApiKeys, licences: Licences, pages: PageAuthenticator | None = None) -> None:
@@ -84,19 +84,22 @@ class Authenticator:
 
     @property
     def generation(self) -> int:
-        """A number that changes when a key, grant or browser session changes.
+        """Version number of all keys, grants and browser sessions.
 
-        Callers found before are then outdated.
+        After it has changed, callers that were authenticated before must be authenticated again.
         """
         browser_sessions = self._pages.browser_sessions.generation if self._pages else 0
-        return (
-            self._keys.generation + self._licences.generation + browser_sessions
-        )  # each only increases, so the sum never repeats
+        # Each number only increases, so the sum never repeats.
+        return self._keys.generation + self._licences.generation + browser_sessions
 
     def authenticate(self, request: Request) -> tuple[Caller, KeyRefusal | None]:
-        """Return the caller of an API request, and why its key is refused, if so. A refused caller is anonymous."""
+        """Return the caller of an API request, and the reason if its key is refused. The caller is then anonymous."""
         if holds_key(request.query):
             return anonymous(request.client), KeyRefusal.KEY_IN_QUERY
+        return self.authenticate_header(request)
+
+    def authenticate_header(self, request: Request) -> tuple[Caller, KeyRefusal | None]:
+        """Return the same as `authenticate`, for a request whose URL is known to contain no key."""
         values = request.key_values
         if len(values) == 1:
             generation = self.generation
@@ -110,7 +113,10 @@ class Authenticator:
         return anonymous(request.client), KeyRefusal.MALFORMED if values else KeyRefusal.MISSING
 
     def authenticate_page(self, request: Request) -> tuple[Caller, KeyRefusal | None]:
-        """Return the caller of a page's request: the signed-in user, or a visitor where visitors are allowed."""
+        """Return the caller of a page's request: the signed-in user, or a visitor if visitors are allowed.
+
+        If neither is possible, also return the reason.
+        """
         pages = self._pages
         if pages is None or not is_own_host(host_name(_header(request, b"host")), pages.public_url):
             return anonymous(request.client), KeyRefusal.MISSING
@@ -150,7 +156,7 @@ class Authenticator:
         return caller, None
 
     def reauthenticate(self, caller: Caller) -> Caller | None:
-        """Look up a caller again by the current keys and grants; None if the key or session is no longer valid."""
+        """Look up a caller again in the current keys and grants; None if the key or session is not valid any more."""
         generation = self.generation
         if caller.generation == generation:
             return caller
@@ -159,20 +165,23 @@ class Authenticator:
         return self.caller_of_key(caller.name, caller.subject)
 
     def caller_of_key(self, name: str, subject: str) -> Caller | None:
-        """Return the caller for a key, given its prefix and limiter subject; None if the key is not valid."""
+        """Return the caller for a key that was verified before; None if it is no longer the subject's.
+
+        name: the first characters of the key. subject: the name under which the rate limiter counts its requests.
+        """
         row = self._keys.live(name)
         found = _caller(row, self._licences.scope(row), self.generation) if row is not None else None
         return found if found is not None and found.subject == subject else None
 
 
 def _caller(row: KeyRow, scope: Scope, generation: int) -> Caller:
-    """Return the caller with a key whose scope (what it may see) is given."""
+    """Return the caller for a valid key. scope: what the caller may see."""
     limit = REQUESTS_ALLOWED[row.tier]
     return Caller(f"key:{row.id}", row.prefix, row.tier, limit, scope, generation, row.role)
 
 
 def anonymous(client: str) -> Caller:
-    """Return the anonymous caller at a client address."""
+    """Return the anonymous caller for a client's IP address."""
     return Caller(f"ip:{network(client)}", ANONYMOUS, ANONYMOUS, REQUESTS_ALLOWED[ANONYMOUS], None, 0)
 
 
@@ -194,7 +203,7 @@ def _header(request: Request, wanted: bytes) -> str:
 
 
 def is_loopback(request: Request) -> bool:
-    """Return whether a request comes from this machine by one of its names, and not through a proxy."""
+    """Return whether a request comes from this machine, not through a proxy, and names the machine as host."""
     if not is_loopback_name(host_name(_header(request, b"host"))):
         return False
     forwarded = {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"}

@@ -1,10 +1,11 @@
-"""Cache of encoded answers. Concurrent requests for the same answer compute it once.
+"""Cache of encoded responses. If several requests need the same response at a time, it is computed once.
 
 An entry is valid for one scope (what a caller may see), at one revision of the database (its counter of changes), and
-until `fresh_until_ns`. The answer of a live session is cached once for all callers; the entries of their scopes refer
-to it. The error that there is no answer is cached for a second; other errors are not cached.
+until `fresh_until_ns`. The response about a live session is cached once for all callers; the entries of their scopes
+refer to it. If there is no data to respond with, that error is cached for a second; other errors are not cached.
 
-Answers are cached here only. Decision record 0058 lists all caches on a request's way and when each ends.
+No other module caches whole responses. Decision record 0058 lists all caches that a request can meet, and when the
+entries of each end.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """An encoded answer. `head`: its headers as sent."""
+    """An encoded response body. `head`: its headers as they are sent."""
 
     body: bytes
     etag: bytes
@@ -50,7 +51,7 @@ class Encoded:
 
     @staticmethod
     def of(body: bytes) -> "Encoded":
-        """Build the encoded answer of a body, with its headers."""
+        """Return a response body together with its encoded headers."""
         etag = entity_tag(body)
         unchanged: Headers = [(b"etag", etag), (b"cache-control", b"private, no-cache")]
         headers: Headers = [
@@ -62,7 +63,7 @@ class Encoded:
 
 
 class EncodedLiveAnswer:
-    """The encoded answer of a live session: encoded again after each change. For one event loop."""
+    """The encoded response about a live session. It is encoded again after each change. For one event loop."""
 
     __slots__ = ("__weakref__", "_encoded", "_rendered", "live_answer")
 
@@ -72,19 +73,19 @@ class EncodedLiveAnswer:
         self._encoded = Encoded.of(rendered.body)
 
     def current(self) -> Encoded | None:
-        """Return the encoded answer of the current state; None if it must be rendered first."""
+        """Return the encoded response if it shows the current state; None if it must be rendered first."""
         rendered = self.live_answer.current()
         return self.encoded(rendered) if rendered is not None else None
 
     def encoded(self, rendered: Rendered[Answer]) -> Encoded:
-        """Encode a rendered answer, unless that was done before."""
+        """Return a rendered response encoded; encode it only if that was not done before."""
         if rendered is not self._rendered:
             self._rendered, self._encoded = rendered, Encoded.of(rendered.body)
         return self._encoded
 
 
 class LiveContent(NamedTuple):
-    """The answer of a live session, and the encoded form of its current state."""
+    """A rendered response about a live session, with the object that renders it again after a change."""
 
     live_answer: LiveAnswer[Answer]
     rendered: Rendered[Answer]
@@ -92,42 +93,50 @@ class LiveContent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Computed:
-    """The result of a computation. `fresh_until_ns` None: valid until the revision changes."""
+    """A computed response, valid until `fresh_until_ns`; None: until the database's revision changes."""
 
     content: Encoded | LiveContent | Problem
     fresh_until_ns: int | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class CacheEntry:
-    """One cached answer, for one scope, at one revision and until `fresh_until_ns`."""
+    """One cached response, for one scope (what a caller may see), at one database revision and until `fresh_until_ns`.
+
+    `used`: whether it was found since the cache last considered removing it.
+    """
 
     content: Encoded | EncodedLiveAnswer | Problem
     revision: int
     fresh_until_ns: int | None
+    used: bool = False
 
     def is_valid(self, revision: int, now_ns: int) -> bool:
-        """Return whether the entry can still be used, at this revision and time."""
+        """Return whether the entry can still be used, at this database revision and time."""
         return self.revision == revision and (self.fresh_until_ns is None or now_ns < self.fresh_until_ns)
 
     def current(self) -> Encoded | Problem | None:
-        """Return the answer or the error in its place; None if the live session has changed: render it again."""
+        """Return the response, or the error in its place; None if the live session has changed since."""
         content = self.content
         return content.current() if isinstance(content, EncodedLiveAnswer) else content
 
     @property
     def size_bytes(self) -> int:
-        """Approximate memory of this entry, without a shared live answer."""
+        """Approximate memory of this entry, without a live response that it shares with others."""
         return _ENTRY_BYTES + (len(self.content.body) if isinstance(self.content, Encoded) else 0)
 
 
 def entity_tag(body: bytes) -> bytes:
-    """Return the strong entity tag of a body."""
+    """Return the strong entity tag (ETag) of a body."""
     return b'"%s"' % blake2b(body, digest_size=16).hexdigest().encode("ascii")
 
 
 class AnswerCache:
-    """Cache of the most recently used answers, bounded by memory. For one event loop."""
+    """Cache of recently used responses, bounded by memory. For one event loop.
+
+    To make room, the cache removes the oldest entry that was not used since it was last considered. A lookup only marks
+    its entry as used.
+    """
 
     def __init__(self, timeout_s: float) -> None:
         self._kept: OrderedDict[Hashable, CacheEntry] = OrderedDict()
@@ -140,22 +149,22 @@ class AnswerCache:
     async def answer(
         self, key: Hashable, revision: int, now_ns: int, ask: Callable[[], QueryResult[Answer]]
     ) -> Encoded | Problem:
-        """Return an answer, or why there is none; compute it if it is missing or outdated.
+        """Return a response, or the error in its place; compute it if it is missing or outdated.
 
-        `revision`: as known before the computation. `ask`: the query, run in a thread. Raises `StoreUnavailable` if the
-        store does not respond in time.
+        `revision`: the database's counter of changes, as read before the computation. `ask`: the query, which runs in a
+        thread. Raises `StoreUnavailable` if the store does not respond in time.
         """
         entry = self.find(key, revision, now_ns)
         encoded = entry and (entry.current() or await self._renew(entry, now_ns))
         return encoded or await self._fetch(key, revision, partial(_compute, ask, now_ns))
 
     def find(self, key: Hashable, revision: int, now_ns: int) -> CacheEntry | None:
-        """Return the valid entry of a key, if there is one."""
+        """Return the entry of a key if it is valid, else None."""
         found = self._kept.get(key)
         if found is None:
             return None
         if found.is_valid(revision, now_ns):
-            self._kept.move_to_end(key)
+            found.used = True
             return found
         self._drop(key)
         return None
@@ -163,7 +172,7 @@ class AnswerCache:
     async def _fetch(
         self, key: Hashable, revision: int, compute: Callable[[], Computed]
     ) -> Encoded | Problem:
-        """Compute an answer in a thread, or wait for the computation in progress.
+        """Compute a response in a thread, or wait if another request is computing it.
 
         If the database's revision changes meanwhile, the new entry is outdated at once.
         """
@@ -177,9 +186,9 @@ class AnswerCache:
         return content
 
     async def _renew(self, entry: CacheEntry, now_ns: int) -> Encoded | None:
-        """Render the current state of a live entry, or wait for the rendering in progress.
+        """Render the current state of a live entry, or wait if another request is rendering it.
 
-        Return None if the live answer has ended. Raises `StoreUnavailable` like `answer`.
+        Return None if the live session has ended. Raises `StoreUnavailable` like `answer`.
         """
         shown = entry.content
         assert isinstance(shown, EncodedLiveAnswer), "other answers are always current"
@@ -192,7 +201,7 @@ class AnswerCache:
         return shown.encoded(rendered) if rendered is not None else None
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Let the cache's threads end. Work that has not begun is dropped."""
         self._workers.close()
 
     def _start(self, work: Callable[[], T]) -> asyncio.Future[T]:
@@ -221,7 +230,7 @@ class AnswerCache:
         self._kept[key] = entry
         self.size_bytes += entry.size_bytes
         while self.size_bytes > _MOST_BYTES:
-            self._drop(next(iter(self._kept)))
+            self._drop_oldest()
 
     def _finish_rendering(
         self, live_answer: LiveAnswer[Answer], flight: asyncio.Future[Rendered[Answer] | None]
@@ -230,6 +239,15 @@ class AnswerCache:
         if not flight.cancelled():
             flight.exception()  # mark the exception as retrieved, even if no request waits any more
 
+    def _drop_oldest(self) -> None:
+        """Remove the oldest entry. If it was used since this was last tried, make it the newest instead."""
+        key, entry = next(iter(self._kept.items()))
+        if entry.used:
+            entry.used = False
+            self._kept.move_to_end(key)
+        else:
+            self._drop(key)
+
     def _drop(self, key: Hashable) -> None:
         found = self._kept.pop(key, None)
         if found is not None:
@@ -237,7 +255,7 @@ class AnswerCache:
 
 
 def _compute(ask: Callable[[], QueryResult[Answer]], now_ns: int) -> Computed:
-    """Run a query and encode its result."""
+    """Run a query and encode its response."""
     try:
         found = ask()
     except _LASTING as error:
@@ -252,9 +270,9 @@ def _compute(ask: Callable[[], QueryResult[Answer]], now_ns: int) -> Computed:
 
 
 def names_etag(if_none_match: str, etag: bytes) -> bool:
-    """Return whether `If-None-Match` contains an entity tag.
+    """Return whether the header `If-None-Match` names an entity tag.
 
-    It matches `*`, and a list with the tag, weak or strong (RFC 9110 §13.1.2).
+    It does if it is `*`, or a list with the tag, weak or strong (RFC 9110 §13.1.2).
     """
     text = if_none_match.strip()
     if text == "*":

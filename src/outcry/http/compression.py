@@ -1,7 +1,7 @@
-"""Compression of response bodies as the client accepts it (RFC 9110 §12.5.3).
+"""Compression of response bodies with an encoding that the client accepts (RFC 9110 §12.5.3).
 
-Responses that contain a secret are not compressed: their length would reveal it to an attacker who controls part of the
-body (BREACH). Form tokens are masked differently in each page.
+Responses that contain a secret are not compressed: their length would reveal the secret to an attacker who controls
+part of the body (BREACH). Form tokens are masked differently in each page, so pages with a form can be compressed.
 """
 
 import gzip
@@ -20,7 +20,10 @@ _ZSTD_BEST, _GZIP_BEST = 19, 9
 
 
 def best_encoding(accept_encoding: str, offered: Sequence[str] = ENCODINGS) -> str | None:
-    """Return the encoding the client prefers, the first one among equals; None to send the body uncompressed."""
+    """Return the offered encoding that the client prefers, the first one among equals.
+
+    None: send the body uncompressed.
+    """
     request = dict(wishes(accept_encoding))
     best, best_quality = None, 0.0
     for encoding in offered:
@@ -31,14 +34,14 @@ def best_encoding(accept_encoding: str, offered: Sequence[str] = ENCODINGS) -> s
 
 
 def compressed(body: bytes, encoding: str) -> bytes:
-    """Compress a dynamic body for one response."""
+    """Compress a body that is sent once."""
     if encoding == "zstd":
         return zstandard.ZstdCompressor(_ZSTD_LEVEL).compress(body)
     return gzip.compress(body, _GZIP_LEVEL, mtime=0)
 
 
 def prepared(body: bytes) -> Mapping[str, bytes]:
-    """Compress a static body once, at the highest level, with every encoding that makes it shorter."""
+    """Compress a body that is sent often, at the highest level, with every encoding that makes it shorter."""
     if len(body) < LEAST_BYTES:
         return {}
     made = {

@@ -1,6 +1,6 @@
-"""Limits on connections: a maximum per client, and a reserve of file descriptors.
+"""Limits on connections: a maximum per client, and a reserve of file descriptors that connections may not use.
 
-The reserve is for the database, the log and feeds. Refusals are logged at most once per event in ten seconds. Trusted
+The reserve is for the database, the log and feeds. Each kind of refusal is logged at most once in ten seconds. Trusted
 proxies and this machine have no limit, because a proxy forwards the connections of all clients.
 """
 
@@ -9,11 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from time import monotonic
-
-try:
-    import resource
-except ModuleNotFoundError:  # not on Windows, where there is no such limit
-    resource = None
 
 from outcry.access.client_address import network
 from outcry.base.log_events import EventLog, LogEvent
@@ -29,10 +24,10 @@ _FULL = Problem("starting", "starting.full", headers=((b"retry-after", b"5"), _C
 
 
 class Connections:
-    """Counts the open connections of one server, and refuses too many.
+    """Counts the open connections of one server, and refuses further ones at a limit.
 
     `most_per_client`: 0 for no limit. `uncapped`: comma-separated IP addresses and networks without a limit.
-    `descriptors`: files the process may have open, None if unknown.
+    `descriptors`: number of files that the process may have open, None if there is no limit.
     """
 
     def __init__(
@@ -56,7 +51,7 @@ class Connections:
     def enter(self, address: str, descriptor: int) -> Problem | None:
         """Count a new connection, or return why it is refused. `descriptor`: the file descriptor of its socket.
 
-        The system assigns the lowest free descriptor, so all lower ones are in use.
+        The system assigns the lowest free descriptor, so `descriptor` also tells how many are in use.
         """
         if self.descriptors is not None and descriptor >= self.descriptors - self.reserve:
             self.exhausted()
@@ -82,7 +77,7 @@ class Connections:
     def may_linger(self) -> bool:
         """Return whether a refused connection may stay open until its client has read the reason; if so, count it.
 
-        Return False if enough refused connections are open.
+        Return False if the maximum number of refused connections is open.
         """
         if self._lingering >= _MOST_LINGERING:
             return False
@@ -94,7 +89,10 @@ class Connections:
         self._lingering -= 1
 
     def watch(self) -> None:
-        """Log if file descriptors have run out. uvloop closes connections it cannot accept without an error."""
+        """Log if the process has run out of file descriptors.
+
+        uvloop reports no error when it closes a connection that it cannot accept.
+        """
         if self.descriptors is None:
             return
         try:
@@ -111,7 +109,7 @@ class Connections:
         self._log(LogEvent.OUT_OF_DESCRIPTORS, limit=self.descriptors, reserve=self.reserve)
 
     def _is_spared(self, address: str) -> bool:
-        """Return whether an IP address is exempt from the limit. Only called for clients at the limit."""
+        """Return whether an IP address is exempt from the limit. Called only for a client that has reached it."""
         try:
             found = ip_address(address)
         except ValueError:  # a Unix domain socket has no address
@@ -127,16 +125,8 @@ class Connections:
             self._event_log.warning(event, times=self._unlogged.pop(event), **values)
 
 
-def most_descriptors() -> int | None:
-    """Return how many files this process may have open; None if unknown."""
-    if resource is None:
-        return None
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return None if soft == resource.RLIM_INFINITY else soft
-
-
 def _reserved(descriptors: int) -> int:
-    """Return the number of file descriptors reserved for the database, the log and feeds.
+    """Return how many file descriptors are reserved for the database, the log and feeds.
 
     It is an eighth of all, at least 64, at most 1,024, and never more than half.
     """

@@ -47,7 +47,7 @@ _RESERVED = frozenset({"code", "message", "status", "request_id"})
 class Problem:
     """An error, before its message is rendered.
 
-    `details`: JSON values sent in the body. `words`: values that only appear in the message.
+    `details`: JSON values sent in the body. `words`: further values for the message only.
     """
 
     code: str
@@ -79,7 +79,7 @@ def wrong_key(needed: Role) -> Problem:
 
 
 def rate_limited(retry_after_ms: int, limit: int, tier: str) -> Problem:
-    """Build the error for a request over the rate limit. `Retry-After` is in whole seconds, at least one."""
+    """Build the error for a request that exceeds the rate limit. `Retry-After` is in whole seconds, at least one."""
     seconds = max(1, -(-retry_after_ms // 1000))
     message_id = "rate_limited.anonymous" if tier == ANONYMOUS else "rate_limited"
     headers = ((b"retry-after", b"%d" % seconds),)
@@ -88,7 +88,7 @@ def rate_limited(retry_after_ms: int, limit: int, tier: str) -> Problem:
 
 
 def too_many_streams(retry_after_ms: int, limit: int) -> Problem:
-    """Build the error for a key with its maximum number of open streams."""
+    """Build the error for a key that has its maximum number of open streams."""
     headers = ((b"retry-after", b"%d" % -(-retry_after_ms // 1000)),)
     words = {"limit": limit}
     return Problem("rate_limited", "rate_limited.streams", {"retry_after_ms": retry_after_ms}, headers, words)
@@ -111,17 +111,21 @@ def allowed_at(routes: Iterable[BaseRoute], scope: MutableMapping[str, Any]) -> 
 
 
 def problem_of(error: ServiceError) -> Problem:
-    """Translate a service error; an unmapped code becomes `internal_error`."""
+    """Return the HTTP error for an error of the service. A code without one becomes `internal_error`."""
     return Problem(error.code, error.message_id, error.details) if error.code in STATUS else INTERNAL
 
 
 class RenderedProblem:
-    """An error response in one language and media type, without the request id and the length of the body."""
+    """An error response in one language and media type.
 
-    __slots__ = ("_after", "_before", "_pieces", "_problem_headers", "_typed")
+    Requests with the same error share it. The request id and the length of the body are added for each request.
+    """
+
+    __slots__ = ("_after", "_before", "_problem_headers", "_typed", "pieces")
 
     def __init__(self, problem: Problem, language: str, media: str, encoded: bytes) -> None:
-        self._pieces = encoded.split(_REQUEST_ID.encode("ascii"))
+        #: The body, divided where the request id comes.
+        self.pieces = tuple(encoded.split(_REQUEST_ID.encode("ascii")))
         self._typed = (b"content-type", media.encode("ascii"))
         self._problem_headers: Headers = [
             (b"content-language", language.encode("ascii")),
@@ -133,11 +137,11 @@ class RenderedProblem:
         self._after = b"\r\n" + header_bytes(self._problem_headers)
 
     def body(self, request_id: bytes) -> bytes:
-        """Return the body for a request."""
-        return request_id.join(self._pieces)
+        """Return the body with the id of a request."""
+        return request_id.join(self.pieces)
 
     def head(self, body: bytes) -> bytes:
-        """Return `headers` encoded."""
+        """Return the result of `headers`, encoded."""
         return b"%s%d%s" % (self._before, len(body), self._after)
 
     def headers(self, body: bytes) -> Headers:
@@ -150,7 +154,7 @@ _REQUEST_ID = secrets.token_hex(16)
 
 
 def media_type(accept: str) -> str:
-    """Return the media type of errors that the client prefers."""
+    """Return the media type in which the client prefers errors."""
     return _media_type(accept[:LONGEST])
 
 
@@ -181,7 +185,7 @@ def render(problem: Problem, catalogue: Catalogue, language: str, media: str) ->
 def _as_problem(
     problem: Problem, catalogue: Catalogue, language: str, body: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return an error body in the form of RFC 9457: its members first, then our own."""
+    """Return an error body in the form of RFC 9457: the members that it defines, then our own."""
     return {
         "type": f"urn:outcry:error:{problem.code}",
         "title": catalogue.text(language, f"title.{problem.code}", problem.code, {}),

@@ -1,6 +1,6 @@
-"""Generate docs/errors.md from the error codes and the message catalogues.
+"""Generate docs/reference/errors.md from the error codes and the message catalogues.
 
-Usage: `python -m outcry.http.errors_page > docs/errors.md`. A test compares the file with this output.
+Usage: `python -m outcry.http.errors_page > docs/reference/errors.md`. A test compares the file with this output.
 """
 
 import sys
@@ -31,7 +31,7 @@ _WHEN = {
     "unknown_symbol": "No product or contract has this symbol.",
     "not_found": "The URL does not exist, or no session of that date is stored.",
     "method_not_allowed": "The URL does not accept this HTTP method.",
-    "no_licensed_source": "No completed session is licensed to this key yet.",
+    "no_licensed_source": "No completed trading session of the product is available to this key yet.",
     "invalid_request": "A push is invalid, or does not continue the push before it.",
     "rate_limited": "The key (without a valid key: the client's IP address) exceeded its rate limit, or has its "
     "maximum number of streams or connections open.",
@@ -55,7 +55,7 @@ Branch on `code`: codes, statuses and field names never change. The text of `mes
 
 
 def page(catalogue: Catalogue) -> str:
-    """Return the text of docs/errors.md."""
+    """Return the text of docs/reference/errors.md."""
     rows = [
         f"| {status} | `{code}` | {_WHEN[code]} | {_EXTRAS.get(code, '')} |\n"
         for code, status in STATUS.items()

@@ -1,4 +1,4 @@
-"""Metrics in the text format of Prometheus, built when they are read."""
+"""Metrics in the text format of Prometheus. The text is built when Prometheus reads it."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ class _MetricsCollector(Collector):
         self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics in the form that Prometheus's library expects."""
+        """Yield all metrics as objects of Prometheus's client library."""
         requests = CounterMetricFamily(
             "outcry_http_requests", "Requests answered.", labels=("route", "status", "tier")
         )

@@ -1,7 +1,7 @@
-"""Check the host name under which a browser reached this service.
+"""Check the host name by which a browser reached this service.
 
-A foreign name that resolves to this service (DNS rebinding) gets no pages, and no endpoints reserved for this machine.
-An IP address cannot be redirected this way.
+An attacker's name can resolve to this service (DNS rebinding). A request with such a name gets no pages, and no
+endpoints that are reserved for this machine. An IP address cannot be misused in this way.
 """
 
 import ipaddress
@@ -14,7 +14,8 @@ _HOST = re.compile(r"[0-9A-Za-z._\-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,
 def host_name(header: str) -> str:
     """Return the name in a `Host` header, in lower case; empty if the header is invalid.
 
-    Frameworks replace an invalid name by the IP address they listen on, which would pass as this machine.
+    Frameworks replace an invalid name by the IP address on which they listen. A request with an invalid name would then
+    seem to come from this machine.
     """
     try:
         found = urlsplit(f"//{header}")

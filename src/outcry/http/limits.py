@@ -1,7 +1,7 @@
 """Rate limit headers, sent with every response.
 
-`X-RateLimit-*` are the common ones; `RateLimit` and `RateLimit-Policy` follow draft-ietf-httpapi-ratelimit-headers.
-Both report the same values, in whole seconds rounded up.
+`X-RateLimit-*` are in common use; `RateLimit` and `RateLimit-Policy` follow draft-ietf-httpapi-ratelimit-headers. Both
+report the same values, in whole seconds rounded up.
 """
 
 from outcry.access.limiter import Verdict
@@ -11,7 +11,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 def tier_headers(tier: ApiTier, requests: int) -> Headers:
-    """Return the rate limit headers that are the same for all requests of a tier with that limit."""
+    """Return the rate limit headers that are the same in all responses to callers of a tier. requests: their limit."""
     limit = b"%d" % requests
     return [
         (b"x-api-tier", tier.encode("ascii")),
@@ -21,9 +21,9 @@ def tier_headers(tier: ApiTier, requests: int) -> Headers:
 
 
 def limit_headers(verdict: Verdict, request_id: bytes) -> Headers:
-    """Return the rate limit headers that differ for each response.
+    """Return the rate limit headers that differ in each response.
 
-    `limit_header_bytes` returns the same encoded.
+    `limit_header_bytes` returns them encoded.
     """
     reset_s = -(-verdict.reset_ms // 1000)
     return [
@@ -40,14 +40,18 @@ _VARYING = (
 _WINDOW_MS = WINDOW_SECONDS * 1000
 #: Headers of a request that passes, by requests left: its window is empty a whole window from now.
 _PASSED = tuple(_VARYING % (left, WINDOW_SECONDS, left, WINDOW_SECONDS) for left in range(600))
+#: Headers of a request that does not pass, by seconds until its window is empty.
+_REFUSED = tuple(_VARYING % (0, reset_s, 0, reset_s) for reset_s in range(WINDOW_SECONDS + 1))
 
 
 def limit_header_bytes(verdict: Verdict) -> bytes:
-    """Return `limit_headers` encoded, up to the value of the last header, the request id."""
+    """Return the result of `limit_headers` encoded, without the value of the last header, the request id."""
     remaining = verdict.remaining
     if verdict.reset_ms == _WINDOW_MS and remaining < len(_PASSED):
         return _PASSED[remaining]
     reset_s = -(-verdict.reset_ms // 1000)
+    if not remaining and reset_s < len(_REFUSED):
+        return _REFUSED[reset_s]
     return _VARYING % (remaining, reset_s, remaining, reset_s)
 
 

@@ -1,7 +1,7 @@
 """The log: JSON lines on standard error, one per request and one per event.
 
-No key, digest or secret is written: URLs are redacted, and callers appear by the prefix of their key. Request lines are
-buffered and written together, because one write each would cost more than the answer.
+No key, digest or secret is written: URLs are redacted, and a caller is named by the first characters of its key.
+Request lines are buffered and written together, because a write for each would cost more than answering the request.
 """
 
 import asyncio
@@ -20,8 +20,7 @@ from outcry.base.redaction import REDACTED, for_log
 from outcry.http.recently_used import RecentlyUsed
 
 _FLUSH_S = 0.1
-_PARTS = 5
-_MOST_PARTS = 1000 * _PARTS  # few enough to stay in the processor's cache
+MOST_LINES = 1000  # few enough to stay in the processor's cache
 _QUICK_MS = tuple(b'","ms":0.%03d' % microseconds for microseconds in range(1000))
 #: Memory for beginnings of log lines, and of one.
 _STEM_BYTES, _STEM = 2**20, 600
@@ -29,7 +28,7 @@ _LONGEST_QUERY = 128
 
 
 class JsonEventLog:
-    """The event log: one JSON line per event, written at once. Any thread may write. Implements `EventLog`."""
+    """The event log: one JSON line per event, written at once. Implements `EventLog`. Any thread may write."""
 
     def __init__(self, stream: BinaryIO, clock: Clock) -> None:
         self._stream, self._clock, self._lock = stream, clock, Lock()
@@ -47,7 +46,7 @@ class JsonEventLog:
         self._write("error", event, values)
 
     def _write(self, level: str, event: LogEvent, values: dict[str, Any]) -> None:
-        """Write an event. `exc_info`: an exception, or its tuple as `logging` records it."""
+        """Write an event. `exc_info` among the values: an exception, or its tuple as `logging` records it."""
         problem = values.pop("exc_info", None)
         line = {"at": instant_text(self._clock.now_ns()), "level": level, **values, "event": event}
         if problem is not None:
@@ -66,17 +65,18 @@ def instant_text(at_ns: int) -> str:
 
 
 class AccessLog:
-    """The access log: one line per request, written in batches. Writes nothing without a stream."""
+    """The access log: one line per request, written in batches. Without a stream it writes nothing."""
 
     def __init__(self, stream: BinaryIO | None, clock: Clock) -> None:
         self._stream = stream
         self._clock = clock
-        self._parts: list[bytes] = []  # bytes instead of tuples: the garbage collector does not track them
+        #: Buffered lines. The list is never replaced, so that `responder.c` may append to it.
+        self.lines: list[bytes] = []
         self._stems = RecentlyUsed[tuple[str, str, bytes, str, int, str], bytes](
             _STEM_BYTES, lambda _place: _STEM
         )
-        self._at_ms = -1
-        self._at = b""
+        self._at_ms = self._at_s = -1
+        self._at = self._second = b""
         self._timer: asyncio.TimerHandle | None = None
         self.enabled = stream is not None
 
@@ -102,22 +102,36 @@ class AccessLog:
         return known
 
     def add(self, at_ns: int, stem: bytes, name: bytes, request_id: bytes, took_ns: int) -> None:
-        """Add the log line of a request.
+        """Add the log line of a request to the buffer.
 
-        `name`: the caller's `log_name`; `request_id`: must need no JSON escaping.
+        `stem`: from the method `stem`. `name`: the caller's `log_name`. `request_id`: must need no JSON escaping.
         """
         if self._stream is None:
             return
-        at_ms = at_ns // 1_000_000
-        if at_ms != self._at_ms:
-            self._at_ms = at_ms
-            self._at = b',"at":"%s"}\n' % instant_text(at_ns).encode("ascii")
         microseconds = (took_ns + 500) // 1000
         took = _QUICK_MS[microseconds] if microseconds < 1000 else b'","ms":%.3f' % (took_ns / 1e6)
-        self._parts += (stem, name, request_id, took, self._at)
-        if self._timer is None:
+        self.lines.append(b"".join((stem, name, request_id, took, self.ending(at_ns))))
+        self.after_line()
+
+    def ending(self, at_ns: int) -> bytes:
+        """Return the end of a log line, with the time of the request. at_ns: ns UTC; written in milliseconds."""
+        at_ms = at_ns // 1_000_000
+        if at_ms != self._at_ms:
+            at_s = at_ms // 1000
+            if at_s != self._at_s:
+                self._at_s = at_s
+                self._second = b',"at":"%s' % instant_text(at_ns)[:-4].encode("ascii")
+            self._at_ms = at_ms
+            self._at = b'%s%03dZ"}\n' % (self._second, at_ms % 1000)
+        return self._at
+
+    def after_line(self) -> None:
+        """Arrange that the buffered lines are written soon; if there are many, write them now."""
+        if self._stream is None:
+            self.lines.clear()
+        elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_FLUSH_S, self.flush)
-        elif len(self._parts) >= _MOST_PARTS:
+        elif len(self.lines) >= MOST_LINES:
             self.flush()
 
     def flush(self) -> None:
@@ -125,11 +139,12 @@ class AccessLog:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        parts, self._parts = self._parts, []
-        if not parts or self._stream is None:
+        text = b"".join(self.lines)
+        self.lines.clear()
+        if not text or self._stream is None:
             return
         try:
-            self._stream.write(b"".join(parts))
+            self._stream.write(text)
             self._stream.flush()
         except OSError:  # the reader of the log is gone; serving continues
             self._stream, self.enabled = None, False
@@ -137,12 +152,12 @@ class AccessLog:
 
 @lru_cache(4096)
 def log_name(name: str) -> bytes:
-    """Encode a caller's name for `AccessLog.add`."""
+    """Encode a caller's name as `AccessLog.add` takes it."""
     return msgspec.json.encode(name) + b',"request_id":"'
 
 
 class EventLogHandler(logging.Handler):
-    """Forwards what libraries log to the event log."""
+    """Writes what libraries log with `logging` to the event log."""
 
     def __init__(self, event_log: EventLog) -> None:
         super().__init__(logging.INFO)

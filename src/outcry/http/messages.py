@@ -1,7 +1,7 @@
 """Error messages by message id, in every language: `locale/<language>/messages.po`.
 
-A catalogue is read when its language is first used. An id without a message falls back to the message of its code, then
-to English.
+A catalogue is read when its language is first used. If an id has no message, the message of its error code is used, and
+else the English one.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _LONGEST_VALUE = 80
 
 
 class Catalogue:
-    """All messages of all languages. English is a catalogue like the others, because messages have ids."""
+    """All messages of all languages. Messages have ids, so English needs a catalogue like the others."""
 
     def __init__(self, texts: Mapping[str, Deferred[NullTranslations]]) -> None:
         self._texts = texts
@@ -29,11 +29,11 @@ class Catalogue:
         self._best = lru_cache(256)(partial(best_language, offered=self.languages))
 
     def choose(self, accept_language: str) -> str:
-        """Return the language of the response."""
+        """Return the language in which to respond, by the header `Accept-Language`."""
         return self._best(accept_language[:LONGEST])
 
     def text(self, language: str, message_id: str, code: str, details: Mapping[str, Any]) -> str:
-        """Return the message of an id in a language, with the values of `details` filled in."""
+        """Return the message for an id in a language, with the values of `details` filled in."""
         for texts in (self._texts[language](), self._texts[ENGLISH]()):
             for name in (message_id, code):
                 if (template := texts.gettext(name)) != name:
@@ -42,7 +42,10 @@ class Catalogue:
 
 
 class _Shown(dict[str, str]):
-    """Values of a message, formatted for it: short, lists joined; unknown names are empty."""
+    """Values for a message, formatted for it: cut to a short length, lists joined.
+
+    An unknown name gives an empty text.
+    """
 
     def __init__(self, details: Mapping[str, Any]) -> None:
         super().__init__((name, _shown(value)) for name, value in details.items())

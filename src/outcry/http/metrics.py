@@ -1,7 +1,7 @@
-"""Metrics of the service, for `http.exposition`.
+"""Counts and measures requests for the metrics that `http.exposition` shows.
 
-Counting a request costs two additions, and a bisection if it was slow. Labels are route templates, statuses and tiers,
-never an IP address, a symbol or a key.
+Counting a request costs two additions, and a bisection if the request was slow. Labels are route templates, statuses
+and tiers, never an IP address, a symbol or a key.
 """
 
 from bisect import bisect_left
@@ -25,11 +25,14 @@ BOUNDS_S = (
     2.5,
 )
 _BOUNDS_NS = tuple(round(bound * 1e9) for bound in BOUNDS_S)
-_FIRST_NS = _BOUNDS_NS[0]
+FIRST_NS = _BOUNDS_NS[0]
 
 
 class Tally:
-    """Latency histogram of one route, status and tier."""
+    """Latency histogram for one route, status and tier.
+
+    This class is not compiled, because `responder.c` reads its slots in memory.
+    """
 
     __slots__ = ("buckets", "sum_ns")
 
@@ -38,8 +41,8 @@ class Tally:
         self.sum_ns = 0
 
     def add(self, took_ns: int) -> None:
-        """Count one request with its duration."""
-        self.buckets[0 if took_ns <= _FIRST_NS else bisect_left(_BOUNDS_NS, took_ns)] += 1
+        """Count one request. took_ns: its duration."""
+        self.buckets[0 if took_ns <= FIRST_NS else bisect_left(_BOUNDS_NS, took_ns)] += 1
         self.sum_ns += took_ns
 
     @property
@@ -49,7 +52,7 @@ class Tally:
 
 
 class Metrics:
-    """All metrics of the service: latency histograms, and gauges and counters that are read on demand."""
+    """All metrics of the service: latency histograms, and gauges and counters whose values are read when needed."""
 
     def __init__(self) -> None:
         self.tallies: dict[tuple[str, int, str], Tally] = {}
@@ -70,9 +73,12 @@ class Metrics:
         self.refusals[tier] = self.refusals.get(tier, 0) + 1
 
     def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
-        """Register a gauge; `read` returns its value."""
+        """Register a gauge (a value that goes up and down). text: its description; read: returns its value."""
         self.gauges.append((name, text, read))
 
     def counter(self, name: str, text: str, label: str, read: Callable[[], Mapping[str, int]]) -> None:
-        """Register a counter with one label; `read` returns its values."""
+        """Register a counter that has one label.
+
+        text: its description; read: returns its value by value of the label.
+        """
         self.counters.append((name, text, label, read))

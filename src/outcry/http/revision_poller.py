@@ -1,9 +1,9 @@
-"""Poll the database's revision several times a second, so that requests need not.
+"""Polls the database's revision several times a second, so that requests need not query it.
 
-The revision is a number that increases with every change an answer depends on. Answers only use keys, grants and a
-revision that were checked within the last second. A revocation by another process therefore takes effect within a
-second, and the service detects an unresponsive database as fast. While the disk is stalled, no process can commit a
-change, so answers continue from memory.
+The revision is a number that increases with every change on which a response depends. Responses use only keys, grants
+and a revision that were checked within the last second. So if another process revokes a key, the key stops working
+within a second. The service also detects an unresponsive database within a second. While the disk is stalled, no
+process can commit a change, so responses continue from memory.
 """
 
 import asyncio
@@ -22,13 +22,15 @@ STALE_NS = 1_000_000_000
 class Freshness:
     """A stamp that is replaced after each change of keys, grants, browser sessions, stored data or live feeds.
 
-    Whatever was found valid at a stamp stays valid while that stamp is the current one. Any thread may replace it.
+    What was found valid at a stamp stays valid while that stamp is the current one, but no longer than `until_ns`
+    (monotonic clock). Any thread may replace the stamp.
     """
 
-    __slots__ = ("stamp",)
+    __slots__ = ("stamp", "until_ns")
 
     def __init__(self) -> None:
         self.stamp = object()
+        self.until_ns = 0
 
     def end(self) -> None:
         """Replace the stamp, so that everything is checked again before its next use."""
@@ -36,11 +38,11 @@ class Freshness:
 
 
 class RevisionPoller:
-    """Calls `look`, which returns the database's revision, regularly in a separate thread.
+    """Regularly calls `look`, which returns the database's revision (counter of changes), on a separate thread.
 
     `on_change(error)`: called when polling starts to fail, and with None when it succeeds again. `registry`: live
-    feeds, whose changes take effect at once. `frozen`: whether the database's disk is stalled; then the last poll stays
-    valid. `freshness`: ends when `revision` changes.
+    feeds, whose changes take effect at once. `frozen`: returns whether the database's disk is stalled; the last poll
+    then stays valid. `freshness`: its stamp is replaced when `revision` changes.
     """
 
     def __init__(
@@ -54,7 +56,7 @@ class RevisionPoller:
         self._look = look
         self._clock = clock
         self._on_change = on_change
-        self._thread = ThreadPoolExecutor(1, "outcry-revision")
+        self._worker = ThreadPoolExecutor(1, "outcry-revision")
         self._poll: asyncio.Future[int] | None = None
         self._tasks = BackgroundTasks()
         self._failing = False
@@ -66,16 +68,19 @@ class RevisionPoller:
         #: The store's revision at the last poll.
         self.store_revision = -1
         self.seen_ns: int | None = None
-        #: The last poll is fresh until this time (ns of the monotonic clock).
-        self.fresh_until_ns = 0
 
     @property
     def revision(self) -> int:
-        """The revision that answers depend on. It changes with the database and when a feed starts, stops or ends.
+        """The revision on which responses depend. It changes with the database, and when a feed starts, stops or ends.
 
-        The number is the sum of both counters, which only increase, so it never repeats.
+        It is the sum of two counters that only increase, so a value never occurs again.
         """
         return self.store_revision + self._registry.generation
+
+    @property
+    def fresh_until_ns(self) -> int:
+        """Until when the last poll counts as fresh (ns of the monotonic clock)."""
+        return self.freshness.until_ns
 
     @property
     def started(self) -> bool:
@@ -89,13 +94,13 @@ class RevisionPoller:
 
     @property
     def age_s(self) -> float:
-        """Seconds since the store last responded; infinite if it never has."""
+        """Seconds since the database last responded; infinite if it never has."""
         return float("inf") if self.seen_ns is None else (monotonic_ns() - self.seen_ns) / 1e9
 
     async def ensure(self, timeout_s: float) -> bool:
         """Poll now if the last poll is outdated, for example after the machine was suspended.
 
-        Return whether it is fresh now.
+        Return whether the last poll is fresh now.
         """
         if not self.fresh:
             await asyncio.wait([self._start_poll()], timeout=timeout_s)
@@ -114,14 +119,14 @@ class RevisionPoller:
     async def stop(self) -> None:
         """Stop polling; a poll in progress finishes in its thread."""
         await self._tasks.stop()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _start_poll(self) -> asyncio.Future[int]:
         """Start a poll, or return the one in progress."""
         poll = self._poll
         if poll is None or poll.done():
             asked_ns = monotonic_ns()
-            poll = asyncio.get_running_loop().run_in_executor(self._thread, self._look, self._clock.now_ns())
+            poll = asyncio.get_running_loop().run_in_executor(self._worker, self._look, self._clock.now_ns())
             waiting, self._waiting = self._waiting, []
             poll.add_done_callback(lambda done: self._seen(done, asked_ns, waiting))
             self._poll = poll
@@ -138,7 +143,7 @@ class RevisionPoller:
             if poll.result() != self.store_revision:
                 self.store_revision = poll.result()
                 self.freshness.end()
-            self.seen_ns, self.fresh_until_ns = asked_ns, asked_ns + STALE_NS
+            self.seen_ns, self.freshness.until_ns = asked_ns, asked_ns + STALE_NS
         if (error is not None) != self._failing:
             self._failing = error is not None
             self._on_change(error)

@@ -1,7 +1,8 @@
 """Worker threads for requests, and how long a request waits for them.
 
-A request waits while threads use the processor, however slow the machine is. It fails with status 502 once no thread
-has used the processor for too long, because the threads then wait for a database that does not respond.
+As long as the threads use the processor, a request waits, however slow the machine is. If no thread has used the
+processor for too long, the threads are waiting for a database that does not respond. The request then fails with status
+502.
 """
 
 import asyncio
@@ -24,7 +25,8 @@ MOST_S = 60.0
 class Workers:
     """Threads for work that may wait for the database.
 
-    `silence_s`: how long no thread may use the processor before a wait fails; the database then does not respond.
+    `silence_s`: a wait fails once no thread has used the processor for so many seconds, because the database then does
+    not respond.
     """
 
     def __init__(self, threads: int, name: str, silence_s: float, most_s: float = MOST_S) -> None:
@@ -37,7 +39,7 @@ class Workers:
         return asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     async def wait(self, flight: asyncio.Future[T]) -> T:
-        """Wait for started work (`flight`).
+        """Wait for work that `start` has started; return its result.
 
         Raises `StoreUnavailable` once no thread has used the processor for too long.
         """
@@ -52,7 +54,7 @@ class Workers:
         return flight.result()
 
     def close(self) -> None:
-        """Let the threads end; queued work is dropped."""
+        """Let the threads end. Work that has not begun is dropped."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _register(self) -> None:
@@ -60,5 +62,5 @@ class Workers:
             self._clocks.append(time.pthread_getcpuclockid(threading.get_ident()))
 
     def _worked_ns(self) -> int:
-        """Return the processor time that the threads have used."""
+        """Return the processor time (ns) that the threads have used."""
         return sum(map(time.clock_gettime_ns, tuple(self._clocks)))

@@ -1,87 +1,77 @@
-"""The Python library: compute a session's profile from any dataframe, without a server.
+"""The Python library: compute a session's profile from a file or any dataframe, without a server.
 
-It uses the same kernel and rules as the service. Sources: decisions (The Python library), rules §1, §2, §5.
+It uses the same kernel and rules as the service, so both compute the same numbers. See docs/guides/library.md.
 """
 
-from dataclasses import dataclass, field
-from datetime import date, datetime, time
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, tzinfo
 from decimal import Decimal
-from functools import cache
 from itertools import chain
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from outcry.library.dataframes import (
-    FLOAT_ERROR_E9,
-    Part,
-    Places,
+from outcry.base.frames import build_frame
+from outcry.library.conversion import (
+    bar_length_ns,
     check_bars,
     check_lengths,
     check_repeats,
-    columns_of,
-    is_missing,
-    parts_inside,
     prices_e9,
-    since_epoch,
     sizes_of,
     ticks_of,
-    times_of,
 )
-from outcry.market.calendar import SessionKind
-from outcry.market.instruments import UnknownName
+from outcry.library.dataframes import Part, Table, parts_inside, table_of
+from outcry.library.errors import InvalidInput
+from outcry.library.files import read_file
+from outcry.library.levels import ProfileLevels, Row
+from outcry.library.markup import html_of
+from outcry.library.price_ticks import FLOAT_ERROR_E9
+from outcry.library.terms import Terms, terms_of
+from outcry.library.times import Ints, span_text, time_text, zone_of
+from outcry.market.day_type import day_type
 from outcry.market.kernels import BulkFold
-from outcry.market.ladder import Ladder, bracket_windows
+from outcry.market.ladder import MAX_ROWS, Ladder, RangeTooWide, bracket_windows
 from outcry.market.methods import PRESETS, Method
-from outcry.market.profile import SessionProfile, levels_of, profile_of
-from outcry.market.units import NANOS_PER_SECOND, PRICE_SCALE, e9_from_text
-from outcry.trades.reference_tables import Reference, load_reference
+from outcry.market.profile import SessionProfile, levels_of, profile_of, volume_area
+from outcry.market.units import PRICE_SCALE
+
+__all__ = ["InvalidInput", "Profile", "Row", "profile"]
 
 #: Rows of trades converted at a time, so that the arrays of one step are still in the cache of a core in the next.
-_PART_ROWS = 1 << 16
-_NOTHING_TRADED = (
-    "No trades in the window: all rows there have size or volume 0. Check the size or volume column."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One price level of a profile: the brackets that traded there, and the volume in lots."""
-
-    price: float
-    letters: str
-    tpos: int
-    volume: int
+_PART_ROWS = 1 << 17
+#: Day types are defined by half-hours.
+_DAY_TYPE_MINUTES = 30
+_NOTHING_TRADED = "No trades in the window: all rows there have size or volume 0"
 
 
 @dataclass(frozen=True)
-class Profile:
-    """A session's profile. Prices are floats with the decimals of the tick. Ranges include both ends."""
-
-    poc: float
-    vah: float
-    val: float
-    vpoc: float
-    ib_high: float
-    ib_low: float
-    high: float
-    low: float
-    poc_candidates: list[float]
-    poor_high: bool
-    poor_low: bool
-    single_prints: list[tuple[float, float]]
-    rows: list[Row] = field(repr=False)
-    method: str = "dalton"
-    tick_size: float = 0.0
+class Profile(ProfileLevels):
+    """A session's profile: its levels and rows, as a table, as HTML in a notebook, and as a plot."""
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the TPO letters with value area, POC, initial balance and volume, and return the axes.
 
-        Needs matplotlib (`pip install 'outcry[plot]'`). ax: matplotlib axes to draw into; None creates new ones.
+        Needs matplotlib (`pip install 'openoutcry[plot]'`). ax: matplotlib axes to draw into; None creates new ones.
         """
         from outcry.library.plot import draw  # noqa: PLC0415 - matplotlib is an extra
 
         return draw(self, ax)
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return the rows, highest price first, as a table with the columns `price`, `letters`, `tpos` and `volume`.
+
+        library: `pandas`, `polars` or `pyarrow`; None for the one that the program uses or has installed. Raises
+        ImportError if there is none.
+        """
+        names = ("price", "letters", "tpos", "volume")
+        return build_frame({name: [getattr(row, name) for row in self.rows] for name in names}, library)
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
 
 
 def profile(
@@ -93,179 +83,192 @@ def profile(
     method: str = "dalton",
     symbol: str | None = None,
     date: str | date | None = None,
+    session: str = "rth",
+    tz: str | tzinfo | None = None,
+    stamp: str | None = None,
+    contract: str | None = None,
+    average_range: float | None = None,
 ) -> Profile:
     """Compute the profile of one session.
 
-    data: a dataframe (pandas, Polars, PyArrow) or a mapping of arrays, in any row order. It has a column `ts`
-    (datetimes, or int64 ns UTC) and either `price` and `size` (trades) or `open`, `high`, `low`, `close` and `volume`
-    (bars, with `ts` at their start). Rows outside the window are ignored.
+    data: the path of a file that `outcry import` reads, or a dataframe (pandas, Polars, also lazy, PyArrow), a numpy
+    structured array or a mapping of arrays, in any row order. It has times (`ts`, `timestamp` and the like, or a
+    datetime index) and either `price` and `size` (trades) or `open`, `high`, `low`, `close` and `volume` (bars, with
+    the time of their start). Names may have any case. Rows outside the window are ignored.
 
     Give either tick_size and window, or symbol and date. The window is half-open: two aware datetimes, ISO strings with
-    a UTC offset, or int ns. symbol and date select the regular hours and the tick of that product on that trade date.
-    date: a date, a datetime or Timestamp at midnight, a numpy datetime64 of a day, or ISO text. method: a name in
-    `outcry.market.methods.PRESETS`.
+    a UTC offset, or int ns. symbol and date select the hours and the tick of that product on that trade date. date: a
+    date, a datetime or Timestamp at midnight, a numpy datetime64 of a day, or ISO text. session: with symbol and date,
+    `rth` (regular hours), `overnight` (from the previous regular close to the regular open) or `full` (both).
 
-    Raises ValueError, with the row if there is one: data without rows or with a missing column; a missing time; a price
-    between two ticks (unless the preset rounds); two bars with the same time; bars longer than a bracket or across its
-    edge; a naive datetime; a window without trades.
+    method: a name in `outcry.market.methods.PRESETS`. tz: IANA zone of times that have none; those of columns named
+    `ts`, `ts_event` or `…_utc` are UTC. stamp: `close` if the time of a bar is its end; a file must say which.
+    contract: with a path, the contract to read, such as `ESZ3`. average_range: mean range of up to 20 earlier sessions,
+    as a price difference; without it no day is a `non_trend`.
+
+    Raises InvalidInput, a ValueError, with the problem, the value, a remedy and the row if there is one.
     """
     preset = PRESETS.get(method)
     if preset is None:
-        raise ValueError(f"Unknown method {method!r}. Use one of {', '.join(PRESETS)}.")
-    tick_e9, segments = _terms(tick_size, window, symbol, date)
-    columns = columns_of(data)
-    at_ns = times_of(columns["ts"])
-    at_close = preset.placement == "close_up"
-    in_parts = "price" in columns and not at_close
-    parts = parts_inside(columns, at_ns, segments, _PART_ROWS if in_parts else len(at_ns))
+        raise InvalidInput(f"Unknown method {method!r}", f"Use one of {', '.join(PRESETS)}.")
+    if stamp not in (None, "open", "close"):
+        raise InvalidInput(f"Invalid stamp {stamp!r}", "Use open or close.")
+    zone, terms = zone_of(tz), terms_of(tick_size, window, symbol, date, session)
+    try:
+        windows = bracket_windows(terms.segments, bracket_minutes)
+    except ValueError as problem:
+        raise InvalidInput(
+            f"Invalid bracket_minutes: {problem}", "Use 15, 30 or 60, for example."
+        ) from problem
+    named: str | None = None
+    if isinstance(data, (str, PathLike)):
+        table, named = read_file(data, terms, contract=contract, zone=zone, stamp=stamp)
+    elif contract is not None:
+        raise InvalidInput(
+            "contract selects rows of a file, but data is a table", "Select the rows yourself."
+        )
+    else:
+        table = table_of(data, zone)
+        if table.bars and stamp == "close":
+            table = table._replace(at_ns=_starts(table.at_ns))
+    asked = {
+        "symbol": symbol, "contract": named, "date": terms.date, "session": terms.session,
+        "window_ns": (terms.segments[0][0], terms.segments[-1][1]), "bracket_minutes": bracket_minutes,
+    }  # fmt: skip
+    try:
+        if preset.placement == "close_up":
+            return _of_closes(table, terms, preset, asked)
+        fold = _folded(table, terms, BulkFold(windows), bracket_minutes)
+        ladder = fold.ladder()
+    except RangeTooWide as problem:
+        raise InvalidInput(
+            f"Invalid prices: {problem.describe(terms.tick_e9)}", "Check the price column."
+        ) from problem
+    except InvalidInput as problem:
+        if table.origin is None or problem.row is None:
+            raise
+        at = time_text(int(table.at_ns[problem.row]))
+        raise InvalidInput(f"{table.origin}, {at}: {problem.problem}", problem.remedy) from problem
+    if ladder is None:  # rows of size 0 and bars of volume 0 do not count as trades
+        raise InvalidInput(_NOTHING_TRADED, "Check the size or volume column.")
+    found = profile_of(ladder, 60 // bracket_minutes, preset)
+    if terms.regular and bracket_minutes == _DAY_TYPE_MINUTES:
+        average = None if average_range is None else round(average_range * PRICE_SCALE / terms.tick_e9)
+        asked["day_type"] = day_type(found, average).value
+    return _shown(ladder, found, terms.tick_e9, preset, asked)
+
+
+def _starts(at_ns: Ints) -> Ints:
+    """Return the starts of bars that are stamped at their end."""
+    length = bar_length_ns(at_ns)
+    if not length:
+        raise InvalidInput(
+            "Cannot tell the length of a single bar, which is stamped at its end",
+            "Give the time of its start.",
+        )
+    return at_ns - length
+
+
+def _parts(table: Table, terms: Terms, rows: int) -> chain[Part]:
+    """Return the parts of the table inside the window. Raises `InvalidInput` if there are none."""
+    parts = parts_inside(table, terms.segments, rows)
     first = next(parts, None)
     if first is None:
-        raise ValueError(
-            f"No rows in the window {_span(segments[0][0], segments[-1][1])}: the data covers "
-            f"{_span(int(at_ns.min()), int(at_ns.max()))}. Check the dates and the time zone of `ts`."
+        covered = span_text(int(table.at_ns.min()), int(table.at_ns.max()))
+        raise InvalidInput(
+            f"No rows in the window {terms.span}: the data covers {covered}",
+            "Check the dates and the time zone of the times.",
         )
-    if "price" not in columns:
-        check_repeats(first.at_ns, first.places)
-    if at_close:
-        return _of_closes(first.columns, first.places, tick_e9, preset)
-    fold = BulkFold(bracket_windows(segments, bracket_minutes))
-    if "price" in columns:
-        for part in chain((first,), parts):
-            ticks = ticks_of(part.columns["price"], tick_e9, part.places)
-            fold.trades(part.at_ns, ticks, sizes_of(part.columns["size"], "size", part.places))
-    else:
-        check_lengths(at_ns, segments, bracket_minutes)
-        _add_bars(fold, first, tick_e9)
-    ladder = fold.ladder()
-    if ladder is None:  # rows of size 0 and bars of volume 0 do not count as trades
-        raise ValueError(_NOTHING_TRADED)
-    found = profile_of(ladder, 60 // bracket_minutes, preset)
-    return _shown(ladder, found, tick_e9, preset)
+    return chain((first,), parts)
 
 
-@cache
-def _reference() -> Reference:
-    return load_reference()
-
-
-def _terms(
-    tick_size: float | str | Decimal | None,
-    window: tuple[Any, Any] | None,
-    symbol: str | None,
-    day: str | date | None,
-) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """Return the tick (10⁻⁹) and the trading segments (ns) for the caller's arguments.
-
-    The arguments are either tick size and window, or symbol and date.
-    """
-    by_hand, by_name = (tick_size, window), (symbol, day)
-    if None not in by_hand and by_name == (None, None):
-        tick_e9 = e9_from_text(format(Decimal(str(tick_size)), "f"))
-        start, end = (_instant(edge) for edge in window or ())
-        if tick_e9 <= 0:
-            raise ValueError(f"Invalid tick_size {tick_size!r}: give a positive number, such as 0.25.")
-        if start >= end:
-            raise ValueError(
-                f"Invalid window: it starts at or after its end ({_span(start, end)}). Swap the two times."
+def _folded(table: Table, terms: Terms, fold: BulkFold, bracket_minutes: int) -> BulkFold:
+    """Add the rows inside the window to a fold, and return it."""
+    names, fixed, tick_e9 = table.names, table.fixed, terms.tick_e9
+    if not table.bars:
+        for part in _parts(table, terms, _PART_ROWS):
+            ticks, sizes = _checked(
+                lambda part=part: ticks_of(part.columns["price"], tick_e9, part.places, fixed=fixed),
+                lambda part=part: sizes_of(part.columns["size"], names["size"], part.places),
             )
-        return tick_e9, ((start, end),)
-    if None in by_name or by_hand != (None, None) or symbol is None or day is None:
-        raise ValueError("Invalid arguments: give either tick_size and window, or symbol and date.")
-    when = _trade_date(day)
-    try:
-        product = _reference().universe.resolve(symbol, when, history=True).product
-    except UnknownName as problem:
-        raise ValueError(str(problem)) from problem
-    session = _reference().calendar.session(product.root, when, SessionKind.RTH)
-    if session is None:
-        raise ValueError(f"{product.root} has no regular session on {when}. Choose another trade date.")
-    return product.tick_e9, session.segments
-
-
-def _trade_date(day: Any) -> date:
-    """Convert date types of notebooks to a date. A time of day is an error: its trade date depends on the exchange."""
-    if isinstance(day, np.datetime64):
-        day = str(day)
-    if isinstance(day, str):
-        try:
-            day = datetime.fromisoformat(day)
-        except ValueError:
-            raise ValueError(f"Invalid date {day!r}: use the form 2013-10-08.") from None
-    if is_missing(day) or not isinstance(day, date):
-        raise ValueError(f"Invalid date {day!r}: give a date, or text such as 2013-10-08.")
-    if isinstance(day, datetime):
-        if day.time() != time() or getattr(day, "nanosecond", 0):
-            raise ValueError(
-                f"Invalid date {day}: it has a time of day. Give only the trade date, such as 2013-10-08."
-            )
-        return day.date()
-    return day
-
-
-def _span(first_ns: int, last_ns: int) -> str:
-    """Format two times (ns UTC) for an error message."""
-    return " to ".join(f"{np.datetime64(at_ns // NANOS_PER_SECOND, 's')}Z" for at_ns in (first_ns, last_ns))
-
-
-def _instant(value: Any) -> int:
-    """Return an edge of the window in ns UTC. A naive time is an error, because users write windows by hand."""
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, np.datetime64):
-        raise TypeError(
-            f"window: {value!r} (numpy datetime64) has no time zone. Give aware datetimes, ISO strings or int ns."
-        )
-    if is_missing(value):
-        raise ValueError(f"window: {value!r} is not a time. Give aware datetimes, ISO strings or int ns.")
-    at = datetime.fromisoformat(value) if isinstance(value, str) else value
-    if at.tzinfo is None:
-        raise ValueError(f"window: {value!r} has no time zone. Add one, for example 2013-10-08T09:30-04:00.")
-    return since_epoch(at)
-
-
-def _add_bars(fold: BulkFold, bars: Part, tick_e9: int) -> None:
+            fold.trades(part.at_ns, ticks, sizes)
+        return fold
+    bars = next(_parts(table, terms, len(table.at_ns)))
     columns, places = bars.columns, bars.places
-    opened, high, low, close = (
-        ticks_of(columns[n], tick_e9, places) for n in ("open", "high", "low", "close")
+    check_repeats(bars.at_ns, places)
+    check_lengths(table.at_ns, terms.segments, bracket_minutes)
+    opened, high, low, close, volume = _checked(
+        *(
+            lambda name=name: ticks_of(columns[name], tick_e9, places, fixed=fixed)
+            for name in ("open", "high", "low", "close")
+        ),
+        lambda: sizes_of(columns["volume"], names["volume"], places),
     )
     check_bars(opened, high, low, close, places)
-    fold.bars(bars.at_ns, opened, high, low, close, sizes_of(columns["volume"], "volume", places))
+    fold.bars(bars.at_ns, opened, high, low, close, volume)
+    return fold
 
 
-def _of_closes(chosen: dict[str, Any], places: Places, tick_e9: int, preset: Method) -> Profile:
-    """Return the profile for presets that count each bar or trade at its close only, rounded up to a tick."""
-    prices = prices_e9(chosen["close"] if "close" in chosen else chosen["price"], tick_e9, places)
+def _checked(*steps: Callable[[], Ints]) -> list[Ints]:
+    """Convert columns. If several have an invalid value, raise the error of the first row."""
+    done: list[Ints] = []
+    faults: list[InvalidInput] = []
+    for step in steps:
+        try:
+            done.append(step())
+        except InvalidInput as fault:
+            faults.append(fault)
+    if faults:
+        raise min(faults, key=lambda fault: -1 if fault.row is None else fault.row)
+    return done
+
+
+def _of_closes(table: Table, terms: Terms, preset: Method, asked: dict[str, Any]) -> Profile:
+    """Return the profile for presets that count each bar or trade only at its close, rounded up to a tick."""
+    part, tick_e9 = next(_parts(table, terms, len(table.at_ns))), terms.tick_e9
+    if table.bars:
+        check_repeats(part.at_ns, part.places)
+    price_name, size_name = ("close", "volume") if table.bars else ("price", "size")
+    prices, sizes = _checked(
+        lambda: prices_e9(part.columns[price_name], tick_e9, part.places, fixed=table.fixed),
+        lambda: sizes_of(part.columns[size_name], table.names[size_name], part.places),
+    )
     # the original divides doubles before rounding up, so a price on the grid must stay there
     ticks = -((FLOAT_ERROR_E9 - prices) // tick_e9)
-    name = "volume" if "volume" in chosen else "size"
-    sizes = sizes_of(chosen[name], name, places)
     traded = sizes > 0
     if not traded.any():
-        raise ValueError(_NOTHING_TRADED)
-    ticks, sizes = ticks[traded], sizes[traded]
+        raise InvalidInput(_NOTHING_TRADED, "Check the size or volume column.")
+    order = np.argsort(part.at_ns[traded], kind="stable")
+    ticks, sizes = ticks[traded][order], sizes[traded][order]
     low, rows = int(ticks.min()), int(ticks.max() - ticks.min()) + 1
+    if rows > MAX_ROWS:
+        raise RangeTooWide(low, low + rows - 1)
     volume = np.bincount(ticks - low, sizes, rows).astype(np.int64).tolist()
     tpos = np.bincount(ticks - low, minlength=rows).tolist()
-    counts = volume if preset.basis == "volume" else tpos
-    poc, val, vah, tied = levels_of(counts, preset)
-    vpoc, _, _, _ = levels_of(volume, preset)
+    poc, val, vah, tied = levels_of(volume if preset.basis == "volume" else tpos, preset)
+    vpoc, volume_val, volume_vah, _ = levels_of(volume, preset)
 
     def price(row: int) -> float:
         return (low + row) * tick_e9 / PRICE_SCALE
 
-    nan = float("nan")
     return Profile(
-        poc=price(poc), vah=price(vah), val=price(val), vpoc=price(vpoc), ib_high=nan, ib_low=nan,
+        poc=price(poc), vah=price(vah), val=price(val), vpoc=price(vpoc), ib_high=math.nan, ib_low=math.nan,
         high=price(rows - 1), low=price(0), poc_candidates=[price(row) for row in tied],
         poor_high=False, poor_low=False, single_prints=[], method=preset.name, tick_size=tick_e9 / PRICE_SCALE,
+        volume_vah=price(volume_vah), volume_val=price(volume_val),
+        open=price(int(ticks[0]) - low), close=price(int(ticks[-1]) - low),
         rows=[Row(price(row), "", tpos[row], volume[row]) for row in reversed(range(rows)) if tpos[row]],
+        **asked,
     )  # fmt: skip
 
 
-def _shown(ladder: Ladder, found: SessionProfile, tick_e9: int, preset: Method) -> Profile:
+def _shown(
+    ladder: Ladder, found: SessionProfile, tick_e9: int, preset: Method, asked: dict[str, Any]
+) -> Profile:
     def price(ticks: int) -> float:
         return ticks * tick_e9 / PRICE_SCALE
 
+    volume_low, volume_high = volume_area(ladder, preset)
     marks = ladder.letters()
     rows = [
         Row(price(ladder.low_ticks + row), marks[row], found.tpos[row], ladder.volume[row])
@@ -277,5 +280,7 @@ def _shown(ladder: Ladder, found: SessionProfile, tick_e9: int, preset: Method) 
         poc_candidates=[price(ticks) for ticks in found.poc_candidates],
         poor_high=found.poor_high, poor_low=found.poor_low,
         single_prints=[(price(low), price(high)) for low, high in found.single_prints],
-        rows=rows, method=preset.name, tick_size=tick_e9 / PRICE_SCALE,
+        volume_vah=price(volume_high), volume_val=price(volume_low),
+        open=price(found.open), close=price(found.close),
+        rows=rows, method=preset.name, tick_size=tick_e9 / PRICE_SCALE, **asked,
     )  # fmt: skip

@@ -1,5 +1,5 @@
 """Live streams: the log of trades, the computation of levels and alerts, snapshots, recovery and the registry.
 
-A stream is the ordered trades of one contract from one owner's feed. A log position counts the entries before it. A
-channel is the entry of a stream in the registry, from which requests are answered.
+A stream is the ordered trades of one contract from one owner's feed. A position in its log is the number of entries
+before it. A channel is a stream's entry in the registry; requests are answered from it.
 """

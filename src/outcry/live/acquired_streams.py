@@ -1,4 +1,7 @@
-"""The streams that this process owns: recovered from their logs, shown in the registry, and released."""
+"""The streams that this process owns.
+
+They are recovered from their logs, added to the registry, and removed when another process takes over.
+"""
 
 import asyncio
 
@@ -11,22 +14,25 @@ from outcry.trades.feed import Feed
 
 
 class AcquiredStreams:
-    """Adds streams that this process acquires to `runners` and the registry, and removes them again.
+    """Adds streams that this process acquires to `runners` and the registry, and removes streams that it loses.
 
-    For one event loop.
+    A runner is the object that runs one stream. Not thread-safe: use it on one event loop.
     """
 
     def __init__(self, runners: Runners, registry: Registry, recovery: Recovery) -> None:
         self.runners, self.registry, self.recovery = runners, registry, recovery
 
     async def acquire(self, key: StreamKey) -> Runner:
-        """Recover a stream from its log and add it to the registry. Raises `LogDamaged`, `LogTakenOver`."""
+        """Recover a stream from its log, add it to the registry and return its runner.
+
+        Raises `LogDamaged`, `LogTakenOver`.
+        """
         return self._add(await self.recovery.runner(key))
 
     async def acquire_for(self, key: StreamKey, feed: Feed) -> Runner:
-        """Return the runner of a stream for a feed, which is recovered from its log if necessary.
+        """Return the runner of a stream for a feed; recover the stream from its log first if necessary.
 
-        A recording that is played again starts with an empty stream.
+        If the feed plays a recording from its start again (a new run), the stream starts empty.
         """
         runner = self.runners.get(key.text)
         if runner is None:
@@ -47,7 +53,7 @@ class AcquiredStreams:
         return runner
 
     def drop(self, key: StreamKey) -> None:
-        """Remove a stream from this process; its log stays."""
+        """Remove a stream from this process. Its log stays on disk."""
         runner = self.runners.pop(key.text)
         if runner is not None:
             runner.stream.close()
@@ -56,7 +62,7 @@ class AcquiredStreams:
     async def forget(self, key: StreamKey) -> None:
         """Remove a stream from this process and delete its log.
 
-        It starts empty if a feed delivers its contract again.
+        If a feed delivers the contract again, its stream starts empty.
         """
         self.drop(key)
         await self.recovery.forget(key)

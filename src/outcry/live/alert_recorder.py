@@ -1,6 +1,7 @@
 """Records the alerts that streams fire in the database, then adds them to the registry.
 
-An alert enters the registry only after it is recorded. It does not wait for the sync of the disk.
+An alert enters the registry, and so becomes visible, only after the database has recorded it. The alert need not wait
+until the log is synced to disk.
 """
 
 import asyncio
@@ -24,15 +25,15 @@ FanOutNow = Callable[[], FanOut | None]
 
 
 def to_nobody() -> None:
-    """Return None as the recipients of alerts, so that alerts are recorded but not sent."""
+    """Return no recipients (None), so that alerts are recorded but sent to nobody."""
 
 
 class FiredAlerts(NamedTuple):
     """Alerts that one entry of a stream's log fired.
 
-    stream: its name. position: number of the log entry after the one that fired. persisting: completes once the log has
-    persisted everything before that position; None if it has. It is created as the alerts fire, because a stream that
-    is released and acquired again may have another log.
+    stream: name of the stream. position: number of the log entry after the one that fired. persisting: completes once
+    the log has persisted everything before that position; None if it already has. A later log of the same stream, after
+    the stream was released and acquired again, does not affect it.
     """
 
     stream: str
@@ -42,14 +43,15 @@ class FiredAlerts(NamedTuple):
 
     @property
     def decided(self) -> bool:
-        """Whether it is known if the log has persisted the entry that fired the alerts, or has lost it."""
+        """Whether it is known what became of the log entry that fired the alerts: persisted or lost."""
         return self.persisting is None or self.persisting.done()
 
 
 class AlertRecorder:
-    """Queues alerts in the order they fired, and records them in the database. For one event loop.
+    """Queues alerts in the order they fired, and records them in the database.
 
-    fan_out: returns who receives alerts; it is called when they are recorded. speedup: divides all pauses, for tests.
+    fan_out: called when alerts are recorded; returns who receives them. speedup: divides all pauses, for tests. Not
+    thread-safe: use it on one event loop.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class AlertRecorder:
         self._changed = asyncio.Event()
 
     def add(self, stream: str, position: int, rows: Sequence[AlertRow]) -> None:
-        """Queue alerts that the newest entry of a stream fired. position: of the log after that entry."""
+        """Queue alerts that the newest entry of a stream's log fired. position: the log's position after that entry."""
         pending = self._log.pending_write(stream)
         persisting = None if pending is None else asyncio.ensure_future(pending)
         self._fired.append(FiredAlerts(stream, position, rows, persisting))
@@ -73,7 +75,7 @@ class AlertRecorder:
             persisting.add_done_callback(lambda _: self._changed.set())
 
     async def record(self) -> None:
-        """Record alerts as their log entries are persisted, several in one transaction. Never ends."""
+        """Record alerts once their log entries are persisted, several in one transaction. Never ends."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -94,8 +96,8 @@ class AlertRecorder:
     def _take(self) -> list[FiredAlerts]:
         """Remove and return the alerts whose log entries are persisted, so that they can be recorded now.
 
-        Alerts of one stream are taken in the order they fired, because its position is recorded with them. A stream
-        whose log is not persisted yet does not delay the others.
+        Alerts of one stream are taken in the order they fired, because the stream's position is recorded with them. A
+        stream whose log is not persisted yet does not delay the others.
         """
         ready: list[FiredAlerts] = []
         later: list[FiredAlerts] = []
@@ -120,7 +122,7 @@ class AlertRecorder:
     def _stamped(self, fired: Sequence[FiredAlerts]) -> list[AlertRow]:
         """Set the recording time of alerts to now, unless their feed has its own clock.
 
-        It is set right before they are stored, so it is correct even after the database was busy for long.
+        The time is set right before the alerts are stored, so it is correct even if the database was busy for long.
         """
         now_ns = self._clock.now_ns()
         return [
@@ -135,7 +137,7 @@ class AlertRecorder:
             await asyncio.sleep(0.001)
 
     async def show_known(self, owners: Sequence[int]) -> None:
-        """Add alerts that were recorded before this process started to the registry."""
+        """Add to the registry the alerts that were recorded before this process started."""
         known = await self._calls.patiently(
             lambda: self._live.alerts(owners, limit=ALERTS_SHOWN, newest_first=True)
         )
@@ -144,7 +146,10 @@ class AlertRecorder:
 
 
 async def is_persisted(persisting: Awaitable[None]) -> bool:
-    """Wait until the log has persisted an entry; return False if the entry is lost to another owner of the stream."""
+    """Wait until the log has persisted an entry.
+
+    Return False if another process took over the stream, so that the entry is lost.
+    """
     try:
         await persisting
     except LogTakenOver:

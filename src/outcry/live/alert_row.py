@@ -1,16 +1,16 @@
-"""Converts an alert of a live session to a row that is stored and sent."""
+"""Converts an alert of a live session to the row in which the alert is stored and sent."""
 
 from outcry.live.model import PRICE_PARAMS, AlertRow, StreamKey
 from outcry.market.alerts.machine import Fired
 from outcry.market.ladder import letter
 from outcry.market.opening import Opening
 
-#: Edition of the rules in `docs/alerts.md`.
+#: Edition of the rules in `docs/reference/alerts.md`.
 RULE = "v2"
 
 
 def alert_row(key: StreamKey, tick_e9: int, opening: Opening, fired: Fired, *, simulated: bool) -> AlertRow:
-    """Return the row of an alert, with its key and with prices in 10⁻⁹."""
+    """Return the row of an alert, with its key, and with prices in units of 10⁻⁹."""
     measured = {
         name: value * tick_e9 if name in PRICE_PARAMS and isinstance(value, int) else value
         for name, value in fired.params.items()

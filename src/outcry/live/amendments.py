@@ -1,4 +1,7 @@
-"""Applies amendments and replacements to the rows of a log, which keeps every row as it was received."""
+"""Applies cancellations, corrections and replacements to the rows of a log.
+
+The log itself keeps every row as it was received.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -10,10 +13,10 @@ from outcry.trades.records import Rows
 
 
 def amended_rows(entries: Iterable[LogEntry]) -> Iterator[TradeRows | BarRows]:
-    """Yield the rows of entries after applying all amendments and replacements among them.
+    """Yield the rows of log entries after applying all amendments and replacements among these entries.
 
-    Cancelled trades are left out. Bars replace earlier rows of trades of the same time. Trades of a `Replacement`
-    replace bars.
+    Cancelled trades are left out. Bars replace trades of the same time that were received earlier. Trades of a
+    `Replacement` replace bars.
     """
     kept: list[TradeRows | BarRows] = []
     replaced: list[Replacement] = []
@@ -38,7 +41,7 @@ def amended_rows(entries: Iterable[LogEntry]) -> Iterator[TradeRows | BarRows]:
 
 
 def _without_barred_trades(kept: list[TradeRows | BarRows]) -> list[TradeRows | BarRows]:
-    """Leave out trades of times for which bars were received later, because the bars include them."""
+    """Leave out trades of times for which bars were received later, because those bars include the trades."""
     first = next((at for at, entry in enumerate(kept) if isinstance(entry, TradeRows)), len(kept))
     bars = [(at, entry) for at, entry in enumerate(kept) if at > first and isinstance(entry, BarRows)]
     if not bars:
@@ -65,7 +68,7 @@ def _without_barred_trades(kept: list[TradeRows | BarRows]) -> list[TradeRows | 
 def _in_place(
     kept: Sequence[TradeRows | BarRows], replaced: Sequence[Replacement]
 ) -> list[TradeRows | BarRows]:
-    """Replace bars by their replacement trades; by the newer ones if a time was replaced twice."""
+    """Replace bars by the trades of their replacements. If a time was replaced twice, the newer trades count."""
     found: list[TradeRows | BarRows] = [
         entry for entry in kept if isinstance(entry, TradeRows) and entry.data
     ]

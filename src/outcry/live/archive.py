@@ -1,13 +1,14 @@
 """Stores a stream's completed sessions through the importer, as if the stream's log were an imported file.
 
-A live session is thus computed by the same code as an imported one, and merged with imported recordings. It is complete
-only if the feed was connected all the time.
+So the same code computes live sessions and imported ones, and a live session is merged with imported recordings. A live
+session is complete only if the feed was connected all the time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,10 +18,12 @@ from outcry.live.model import StreamKey
 from outcry.market.calendar import Session
 from outcry.market.instruments import Contract
 from outcry.recordings.file_model import ReadCounts
-from outcry.recordings.importing import Importer
 from outcry.trades.coverage import Span
 from outcry.trades.records import TRADE, Batch, Quality, Rows
 from outcry.trades.rows import bars_of
+
+if TYPE_CHECKING:
+    from outcry.recordings.importing import Importer
 
 _BATCH_ROWS = 100_000
 
@@ -30,7 +33,7 @@ SessionAt = Callable[[str, int], Session | None]
 
 @dataclass(slots=True)
 class LogReading:
-    """The log of a stream, read like an imported file. Implements `Reading`."""
+    """Reads the log of a stream as if it were an imported file. Implements `Reading`."""
 
     path: Path
     source: str
@@ -51,8 +54,9 @@ class LogReading:
     def batches(self) -> Iterator[Batch]:
         """Yield the rows of the log in batches.
 
-        A recording has one quality, so a session with any bars is stored as bars. At the end, before anything is
-        stored, `may_still` is called; it raises if the log must no longer be stored.
+        A recording has one quality, so if a session has any bars, all of it is stored as bars. At the end, before
+        anything is stored, the function `may_still` is called, which raises if this process may no longer store the
+        log.
         """
         entries = [(self._session(entry), entry) for entry in amended_rows(self.entries())]
         worst: dict[Session | None, Quality] = {}
@@ -74,12 +78,13 @@ class LogReading:
 
 
 class Archive:
-    """Stores completed sessions. Blocks; raises `StoreBusy`, `TapeInUse`, `TapeDamaged`, `FileRefused` and `OSError`.
+    """Stores completed sessions of streams in the database. All calls block.
 
-    importer: creates the importer at first use, because it imports modules that a service without feeds does not need.
+    They raise `StoreBusy`, `TapeInUse`, `TapeDamaged`, `FileRefused` and `OSError`. importer: creates the importer at
+    first use, because importing its modules is slow and a service without feeds does not need them.
     """
 
-    def __init__(self, importer: Callable[[], Importer], sessions: SessionAt) -> None:
+    def __init__(self, importer: "Callable[[], Importer]", sessions: SessionAt) -> None:
         self._importer, self._sessions = importer, sessions
 
     def store(
@@ -88,8 +93,8 @@ class Archive:
     ) -> None:  # fmt: skip
         """Store every session and trade date in a stream's log that is over by `settled_ns` (event time).
 
-        may_still: raises if the log must no longer be stored; it is called while no other import can run. A log without
-        rows stores nothing: its rows were stored with an earlier trade date.
+        may_still: raises if this process may no longer store the log; it is called while no other import can run. If
+        the log has no rows, nothing is stored, because its rows were stored with an earlier trade date.
         """
         if not any(isinstance(entry, log.TradeRows | log.BarRows) for entry in entries):
             return
@@ -111,9 +116,9 @@ def _by_session(
     entries: Sequence[tuple[Session | None, log.TradeRows | log.BarRows]],
     worst: Mapping[Session | None, Quality],
 ) -> Iterator[tuple[Quality, Rows]]:
-    """Yield rows, converted to the lowest quality of their session.
+    """Yield rows in the quality in which their session is stored: the lowest that any of its rows has.
 
-    Trades of a session that is stored as bars are aggregated to bars together.
+    If a session is stored as bars, its trades are aggregated to bars all at once, so that no bar is split.
     """
     apart: dict[Session | None, list[log.TradeRows | log.BarRows]] = {}
     for session, entry in entries:
@@ -135,7 +140,7 @@ def _quality(entry: log.TradeRows | log.BarRows) -> Quality:
 
 
 def _gathered(parts: Iterable[Rows]) -> Iterator[Rows]:
-    """Concatenate many small batches into few large ones."""
+    """Concatenate adjacent small batches into few large ones."""
     held: list[Rows] = []
     count = 0
     for part in parts:

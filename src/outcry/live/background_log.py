@@ -1,7 +1,7 @@
 """The log of a single process: `append` returns at once, and a thread (`LogWriter`) writes to the files.
 
-No call from the event loop waits for the disk. Entries of a stream are written in order, each once. Entries that cannot
-be written stay in memory, up to a limit, and are retried.
+So the event loop never waits for the disk. Entries of a stream are written in order, each once. Entries that cannot be
+written stay in memory, up to a limit, and are retried.
 """
 
 import errno
@@ -26,10 +26,10 @@ _MOST_ENTRIES = 2**32 - 1
 
 
 class BackgroundLog:
-    """Implements `TradeLog` over files, inside `exclusively`. Safe to use from several threads.
+    """The logs of all streams in files, written by a background thread. Implements `TradeLog`; thread-safe.
 
-    most_unwritten_bytes: limit of the memory for unwritten entries; beyond it `append` raises `OSError`. now_s: a
-    monotonic clock.
+    Use it within a `with` block of `exclusively`. most_unwritten_bytes: limit of the memory for unwritten entries;
+    beyond it `append` raises `OSError`. now_s: a monotonic clock.
     """
 
     def __init__(
@@ -56,18 +56,17 @@ class BackgroundLog:
             try:
                 yield
             finally:
-                self._writer.stop(
-                    PATIENCE_S
-                )  # entries not written by then are requested from the feeds again
+                # Entries not written by then are requested from the feeds again.
+                self._writer.stop(PATIENCE_S)
                 with self._turn:
                     self._streams.clear()
 
     # -- calls that never wait for the disk
 
     def append(self, key: str, first: int, count: int, blob: bytes) -> None:
-        """Queue entries at position `first` for writing.
+        """Queue entries for writing. `first`: the log position of the first of them.
 
-        The first use of a stream reads its file, unless `last` did.
+        The first call for a stream reads the stream's file, unless `last` has read it.
         """
         stream = self._streams.get(key) or self._found(key)
         if not 0 < count <= _MOST_ENTRIES:
@@ -85,7 +84,10 @@ class BackgroundLog:
     def append_trades(
         self, key: str, first: int, day: Day, count: int, data: bytes, *, continues: bool
     ) -> None:
-        """Queue trades for writing, several calls in one frame. See `TradeLog.append_trades`."""
+        """Queue trades for writing. Trades of several calls may be written as one frame.
+
+        See `TradeLog.append_trades`.
+        """
         stream = self._streams.get(key) or self._found(key)
         with self._writer.lock:
             if first != stream.last:
@@ -100,9 +102,9 @@ class BackgroundLog:
             raise OSError(errno.ENOBUFS, f"the log cannot be written ({why}), and no more fits in memory")
 
     def pending_write(self, key: str) -> Awaitable[None] | None:
-        """Return an awaitable that completes once everything appended is written to files; None if it is already.
+        """Return an awaitable that completes once everything appended is in the files; None if it already is.
 
-        Entries in files survive the process.
+        What is in the files survives the end of the process.
         """
         stream = self._streams.get(key)
         if stream is None or not stream.writing:
@@ -114,7 +116,10 @@ class BackgroundLog:
             return stream.wait()
 
     def stalled(self, key: str) -> str | None:
-        """Return why entries of a stream have waited for two seconds without any being written, or None."""
+        """Return why the log of a stream has stalled; None if it has not.
+
+        It has stalled if entries have waited for two seconds and none is being written.
+        """
         stream = self._streams.get(key)
         if stream is None or not stream.stalled(self._now_s()):
             return None
@@ -122,7 +127,7 @@ class BackgroundLog:
 
     @property
     def stuck(self) -> bool:
-        """Whether entries of any stream have waited for two seconds without any being written."""
+        """Whether the log of any stream has stalled: entries have waited for two seconds and none was written."""
         now_s = self._now_s()
         return any(stream.stalled(now_s) for stream in list(self._streams.values()))
 
@@ -158,7 +163,7 @@ class BackgroundLog:
     def read(self, key: str, first: int) -> Iterator[Frame]:
         """Yield the frames (batches of entries) of a stream, beginning with the one that contains entry `first`.
 
-        Entries not written yet come from memory.
+        Frames that are not written yet come from memory.
         """
         stream = self._found(key)
         with self._turn:
@@ -175,7 +180,7 @@ class BackgroundLog:
         yield from (frame for frame in own if frame.first + frame.count > first)
 
     def drop(self, key: str, before: int) -> None:
-        """Remove the log files of a stream whose entries all lie before a position. Raises `StoreBusy`."""
+        """Remove the log files of a stream that contain only entries before a position. Raises `StoreBusy`."""
         self._settle(self._found(key))
         self._files.drop(key, before)
 
@@ -185,11 +190,11 @@ class BackgroundLog:
         self._files.forget(key)
 
     def take_notices(self, key: str) -> Sequence[str]:
-        """Return the repairs of a stream's log since the last call, as lines for the operator."""
+        """Return the repairs of a stream's log since the last call, each as a line of text for the operator."""
         return self._files.take_notices(key)
 
     def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
-        """Rebuild a damaged log from its readable entries; return a line for each loss, for the operator.
+        """Rebuild a damaged log from its readable entries; return a line of text for each loss, for the operator.
 
         Raises `StoreBusy`.
         """
@@ -197,12 +202,15 @@ class BackgroundLog:
         return self._files.salvage(key, position, lost)
 
     def quarantine(self, key: str) -> None:
-        """Remove a stream's log, but keep damaged files under another name for inspection. Raises `StoreBusy`."""
+        """Remove a stream's log, but keep damaged files under another name, so that a person can inspect them.
+
+        Raises `StoreBusy`.
+        """
         self._leave(key)
         self._files.quarantine(key)
 
     def sync(self) -> None:
-        """Sync everything appended to the disk. Raises `OSError`."""
+        """Sync all appended entries to disk. Raises `OSError`."""
         with self._turn:
             goals = [(stream, stream.last) for stream in self._streams.values() if stream.writing]
 

@@ -1,8 +1,8 @@
 """The engine runs the live streams of all feeds, and stores alerts, snapshots and completed sessions.
 
-An alert enters the registry only after it is recorded. A feed that fails is reopened with increasing delays, and
-abandoned only if the user must act. Everything that may block runs off the event loop. A stream that another process
-has acquired is released at once, and nothing more of it is published.
+An alert enters the registry only after the database has recorded it. A feed that fails is opened again after increasing
+delays; the engine stops trying only if the user must act. Everything that may block runs off the event loop. If another
+process acquires a stream, this engine releases it at once and publishes nothing more of it.
 """
 
 import asyncio
@@ -57,10 +57,10 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """What the engine knows of the market and its users: instruments, calendar, clock, and who may see what.
+    """Instruments, calendar and clock that an engine uses, and which users may see which streams.
 
-    scope_of: returns what a user may see besides their own recordings. fan_out: returns who receives alerts that are
-    recorded now.
+    scope_of: returns what a user may see besides their own recordings. fan_out: called when alerts are recorded;
+    returns who receives them.
     """
 
     universe: Universe
@@ -73,8 +73,8 @@ class Market:
 class Engine:
     """Runs the live streams of this process on its event loop.
 
-    speedup: divides all pauses, for tests. by: the name under which this process acquires streams in logs that several
-    processes share; see `Recovery`.
+    speedup: divides all pauses, for tests. by: the name under which this process acquires streams whose logs it shares
+    with other processes; see `Recovery`.
     """
 
     def __init__(
@@ -118,13 +118,16 @@ class Engine:
         self._reference_thread = ThreadPoolExecutor(1, "outcry-references")
 
     def _report(self, event: LogEvent, **details: object) -> None:
-        """Log an event by the current `report`, which the server replaces when it starts."""
+        """Write an event to the service's log with `report`, a function that the server replaces at its start."""
         self.report(event, **details)
 
     # -- start and stop
 
     async def start(self, names_of: Callable[[], Sequence[str]] | None = None) -> None:
-        """Recover every stream, or those that `names_of` returns, then start the background tasks."""
+        """Recover streams, then start the background tasks.
+
+        names_of: returns the streams; None recovers every stream.
+        """
         self._tasks.start("alerts", self.alerts.record())
         for runner in await self._recover_all(await self.patiently(names_of or self._stores.log.keys)):
             await self._snapshots.store_pending(runner)
@@ -138,16 +141,17 @@ class Engine:
     async def acquire(self, names: Iterable[str]) -> None:
         """Acquire streams that another process owned, by recovering them from their logs.
 
-        Pending sessions are stored in the background, because another process may still be storing them.
+        Sessions that wait to be stored are stored in the background, because the other process may still be storing
+        them.
         """
         for runner in await self._recover_all(names):
             if runner.stream.pending:
                 self._tasks.start(f"store {runner.name}", self._snapshots.store_pending(runner))
 
     async def _recover_all(self, names: Iterable[str]) -> Sequence[Runner]:
-        """Recover streams from their logs; they count as `connecting` until their feed delivers.
+        """Recover streams from their logs. They are reported as `connecting` until their feed delivers.
 
-        All are recovered before any is used, because the front contract is chosen among them.
+        All of them are recovered before any is used, because the front contract is chosen among them.
         """
         acquired: list[Runner] = []
         for text in names:
@@ -173,22 +177,22 @@ class Engine:
 
     @property
     def stream_names(self) -> set[str]:
-        """Return the names of the streams of this process, including those being recovered for a feed."""
+        """Return the names of the streams of this process, including streams that are being recovered for a feed."""
         return {*self.runners, *self._feeds.names}
 
     def contracts_of(self, owner: int, feed: str) -> frozenset[Contract]:
-        """Return the contracts of a feed, as it last listed them."""
+        """Return the contracts of a feed, as the feed last listed them."""
         return self._feeds.contracts_of(owner, feed)
 
     def status(self, key: StreamKey) -> StreamStatus | None:
-        """Return the status of a stream; None if the stream does not exist here."""
+        """Return the status of a stream; None if this process does not have the stream."""
         runner = self.runners.get(key.text)
         return status_of(runner) if runner else None
 
     async def progress(self, key: StreamKey) -> StreamProgress:
-        """Return up to when a stream has data, after waiting until that data is persisted.
+        """Return up to when a stream has data. First wait until the log has persisted that data.
 
-        A feed that starts from there delivers no older data. Raises `LogTakenOver`.
+        So a feed that starts from there need not deliver older data. Raises `LogTakenOver`.
         """
         runner = self.runners.get(key.text)
         if runner is None or not runner.stream.latest_ns:
@@ -206,7 +210,7 @@ class Engine:
         return key.text in self._feeds.followed
 
     def history(self, key: StreamKey) -> str:
-        """Return the quality of the data that the stream's session is computed from."""
+        """Return the quality (trades or bars) of the data from which the stream's session is computed."""
         return self.runners[key.text].quality
 
     def feeds(self) -> set[tuple[int, str]]:
@@ -218,7 +222,7 @@ class Engine:
         return [runner.key for runner in self.runners.of(owner, feed)]
 
     async def persisted(self, key: StreamKey) -> None:
-        """Wait until every entry of a stream survives this process.
+        """Wait until every entry of a stream's log would survive the end of this process.
 
         Raises `LogTakenOver`, also if this process has released the stream.
         """
@@ -228,16 +232,16 @@ class Engine:
         await runner.stream.persisted()
 
     def streams_of(self, owner: int) -> set[tuple[str, Contract]]:
-        """Return the feeds and contracts that an owner has streams of in this process."""
+        """Return feed and contract of each stream of an owner in this process."""
         return {(runner.key.feed, runner.key.contract) for runner in self.runners.of_owner(owner)}
 
     def retire(self, key: StreamKey) -> None:
-        """Remove a stream from the registry if no feed delivers it. Its sessions are still stored when they end."""
+        """Remove a stream from the registry, unless a feed delivers it. Its sessions are still stored when they end."""
         if key.text not in self._feeds.followed and self._registry.shows(key):
             self._registry.drop(key)
 
     def refuse(self, key: StreamKey, code: str) -> None:
-        """Set the reason why no feed delivers a stream."""
+        """Record that no feed delivers a stream. code: the reason."""
         runner = self.runners.get(key.text)
         if runner is not None and key.text not in self._feeds.followed and runner.health.refusal != code:
             runner.refused(code, asyncio.get_running_loop().time())
@@ -255,7 +259,7 @@ class Engine:
         self._reference_thread.shutdown()
 
     async def patiently(self, work: Callable[[], T]) -> T:
-        """Run a blocking call to the log or the database off the event loop; repeat it while the database is busy."""
+        """Run a blocking call to the log or the database on a thread; repeat it while the database is busy."""
         return await self._recovery.patiently(work)
 
     async def drained(self) -> None:
@@ -263,22 +267,25 @@ class Engine:
         await self.alerts.drained()
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
-        """Run every contract of a feed, also later contracts (rolls), until the feed ends or is attached again."""
+        """Receive every contract of a feed in a background task, until the feed ends or is attached again.
+
+        Contracts that the feed lists later, after a roll, are included.
+        """
         return self._feeds.attach(owner, feed)
 
     def attach_contract(self, owner: int, feed: Feed, contract: Contract) -> asyncio.Task[None]:
-        """Run one contract of a feed that delivers any contract on request."""
+        """Receive one contract in a background task, from a feed that delivers only requested contracts."""
         return self._feeds.attach_contract(owner, feed, contract)
 
     def counted(self) -> dict[str, int]:
-        """Return the number of rows accepted since the start, and of rows rejected, by reason."""
+        """Return the number of rows accepted since the start, and of rows rejected, by reason of rejection."""
         total = IntakeCounts()
         for runner in list(self.runners.values()):
             total.add(runner.intake.counts)
         return asdict(total)
 
     def taken_over(self, key: StreamKey) -> None:
-        """Release a stream, because another process has acquired it."""
+        """Release a stream of this process, because another process has acquired it."""
         self._report(LogEvent.STREAM_TAKEN_OVER, stream=key.text)
         self._streams.drop(key)
         self.on_taken_over(key)

@@ -1,7 +1,7 @@
 """Entries of a stream's log: every input of the computation, in the order in which it was applied.
 
-An entry contains everything that applying it needs, so recovery depends on no other source. Each row counts as one
-entry, so positions and results do not depend on batching.
+An entry contains everything that applying it needs, so a stream can be recovered from its log alone. Each row counts as
+one entry, so positions and results do not depend on how rows were grouped.
 """
 
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -21,12 +21,12 @@ class Entry(msgspec.Struct, frozen=True, tag_field="is"):
 
     @property
     def count(self) -> int:
-        """The number of log positions that the entry takes."""
+        """The number of log positions that the entry takes: one for each row."""
         return 1
 
 
 class Began(Entry, frozen=True, tag="began"):
-    """Log entry, the first of a stream: properties of its feed.
+    """Log entry, the first of a stream: properties of the feed that delivers it.
 
     run: identifies one playback of a recording; empty for other feeds. lag_ns: the delay that the feed always has.
     """
@@ -44,13 +44,13 @@ class Taken(Entry, frozen=True, tag="taken"):
 
 
 class Opened(Entry, frozen=True, tag="opened"):
-    """Log entry: a session opens with these reference levels, or the current session continues with new ones."""
+    """Log entry: a session opens with these reference levels, or the current session's reference levels change."""
 
     opening: bytes
 
 
 class Day(msgspec.Struct, frozen=True, array_like=True):
-    """A trade date of the exchange, and the end of its last window (ns UTC)."""
+    """A trade date of the exchange, and the end of its last trading window (ns UTC)."""
 
     trade_date: str
     end_ns: int
@@ -69,7 +69,7 @@ class TradeRows(Entry, frozen=True, tag="trades"):
 
     @property
     def count(self) -> int:
-        """The number of log positions that the entry takes."""
+        """The number of log positions that the entry takes: one for each trade."""
         return len(self.data) // LIVE_TRADE.itemsize
 
 
@@ -89,14 +89,14 @@ class BarRows(Entry, frozen=True, tag="bars"):
 
     @property
     def count(self) -> int:
-        """The number of log positions that the entry takes."""
+        """The number of log positions that the entry takes: one for each bar."""
         return len(self.data) // BAR.itemsize
 
 
 class Replacement(Entry, frozen=True, tag="replacement"):
     """Log entry: all trades of one session between two times (half-open), which replace the bars of that time.
 
-    `LIVE_TRADE` rows as bytes.
+    The trades are `LIVE_TRADE` rows as bytes.
     """
 
     day: Day
@@ -111,13 +111,13 @@ class Replacement(Entry, frozen=True, tag="replacement"):
 
 
 class Mark(Entry, frozen=True, tag="mark"):
-    """Log entry: event time (the clock of the trades) has reached this timestamp (ns UTC) without a trade."""
+    """Log entry: event time (the clock of the trades) has reached this time (ns UTC), and nothing traded."""
 
     at_ns: int
 
 
 class Caught(Entry, frozen=True, tag="caught"):
-    """Log entry: history is complete up to this timestamp (ns UTC). Alerts fire for trades after this entry."""
+    """Log entry: history up to this time (ns UTC) is complete. Trades after this entry can fire alerts."""
 
     at_ns: int
     quality: Quality
@@ -132,14 +132,17 @@ class Hole(Entry, frozen=True, tag="hole"):
 
 
 class Mended(Entry, frozen=True, tag="mended"):
-    """Log entry: the missing trades between two timestamps have been delivered."""
+    """Log entry: trades between two timestamps were missing, and all of them have been delivered now."""
 
     from_ns: int
     to_ns: int
 
 
 class Amended(Entry, frozen=True, tag="amended"):
-    """Log entry: a trade was cancelled or corrected. id: the feed's number of the trade; price in 10⁻⁹."""
+    """Log entry: a trade was cancelled or corrected.
+
+    id: the feed's number of the trade. The price is in units of 10⁻⁹.
+    """
 
     id: int
     kind: Literal["cancel", "correct"]
@@ -148,19 +151,22 @@ class Amended(Entry, frozen=True, tag="amended"):
 
 
 class Stored(Entry, frozen=True, tag="stored"):
-    """Log entry: a completed session or trade date is in the database, such as `rth 2026-01-02` or `day 2026-01-02`."""
+    """Log entry: a completed session or trade date is stored in the database.
+
+    what: for example `rth 2026-01-02` or `day 2026-01-02`.
+    """
 
     what: str
 
 
 class Lost(Entry, frozen=True, tag="lost"):
-    """Log entry that replaces entries which were lost with a damaged file of the log."""
+    """Log entry in place of entries that were lost when a file of the log was damaged."""
 
     entries: int
 
     @property
     def count(self) -> int:
-        """The number of log positions that the entry takes."""
+        """The number of log positions that the entry takes: that of the lost entries."""
         return self.entries
 
 
@@ -203,7 +209,7 @@ def decode(frame: Frame) -> LogEntry:
 
 
 def opening_of(entry: Opened) -> Opening:
-    """Decode the opening of an entry. Raises `LogDamaged`."""
+    """Decode the opening (session with reference levels) in an entry. Raises `LogDamaged`."""
     try:
         return Opening.load(entry.opening)
     except (ValueError, KeyError, TypeError) as problem:
@@ -211,9 +217,9 @@ def opening_of(entry: Opened) -> Opening:
 
 
 def part(frame: Frame, first: int, until: int) -> tuple[int, LogEntry]:
-    """Decode the entry in a frame, and return its log position with it; leave out trades outside `[first, until)`.
+    """Return the entry in a frame and its log position, without trades outside `[first, until)`.
 
-    A frame may combine trades of several appends, so `first` can lie within it. Raises `LogDamaged`.
+    A frame may combine trades of several appends, so position `first` can lie within the frame. Raises `LogDamaged`.
     """
     entry = decode(frame)
     if isinstance(entry, TradeRows) and (frame.first < first or frame.first + frame.count > until):
@@ -224,7 +230,7 @@ def part(frame: Frame, first: int, until: int) -> tuple[int, LogEntry]:
 
 
 def entries_between(frames: Iterable[Frame], first: int, until: int) -> Iterator[tuple[int, LogEntry]]:
-    """Yield the entries of frames from position `first` up to `until`, each with its position."""
+    """Yield the entries of frames from position `first` to `until` (excluded), each with its position."""
     for frame in frames:
         if frame.first >= until:
             return
@@ -233,10 +239,10 @@ def entries_between(frames: Iterable[Frame], first: int, until: int) -> Iterator
 
 
 def of_days(entries: Sequence[LogEntry], days: Set[Day]) -> Sequence[LogEntry]:
-    """Return entries without rows of other trade dates than `days`.
+    """Return log entries, of the rows only those whose trade date is in `days`.
 
-    Rows of other dates are stored already but can still be in the log. If a trade was amended, all entries are
-    returned, because the trade may belong to any of those dates.
+    Rows of other trade dates are stored already but can still be in the log. If any trade was amended, all entries are
+    returned, because the amended trade may belong to any trade date.
     """
     if any(isinstance(entry, Amended) for entry in entries):
         return entries
@@ -248,9 +254,10 @@ def of_days(entries: Sequence[LogEntry], days: Set[Day]) -> Sequence[LogEntry]:
 
 
 def lost_spans(entries: Iterable[LogEntry], since_ns: int, until_ns: int) -> list[tuple[int, int]]:
-    """Return the time spans (half-open, ns UTC) of lost entries: from the row before them to the row after.
+    """Return the time spans (half-open, ns UTC) in which entries were lost.
 
-    since_ns, until_ns: the limits if there is no row before or after them.
+    A span lasts from the row before the lost entries to the row after them. since_ns, until_ns: limits of the span if
+    there is no row before or after.
     """
     found: list[tuple[int, int]] = []
     before_ns, is_lost = since_ns, False

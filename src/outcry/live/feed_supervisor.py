@@ -1,7 +1,7 @@
-"""Supervision of feeds: one task per contract, and another connection after an error.
+"""Supervision of feeds: one task for each contract, which connects again after an error.
 
-The engine and the agent share it. Reception of a contract ends only if its feed has ended permanently, or if the user
-must act. Errors of one contract do not affect others.
+The engine and the agent (the program on a user's machine) both use it. The reception of a contract ends only if its
+feed has ended for good, or if the user must act. An error of one contract does not affect others.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ FollowContract = Callable[[StreamKey, Feed], Coroutine[Any, Any, None]]
 
 
 class FollowedStream(Protocol):
-    """The receiver of one contract of a feed: a stream of the engine, or a queue of the agent.
+    """Interface of the receiver of one contract of a feed: a stream of the engine, or a queue of the agent.
 
-    All methods except `follow` record why no data arrives.
+    All methods except `follow` record the reason why no data arrives.
     """
 
     async def follow(self) -> bool:
-        """Receive events from one connection until it closes; return whether the feed has ended permanently.
+        """Receive events from one connection until it closes; return whether the feed has ended for good.
 
         Raises `FeedLost`, `FeedRefused`, `LogTakenOver`, and `OSError` if events cannot be stored.
         """
@@ -46,7 +46,7 @@ class FollowedStream(Protocol):
         ...
 
     def closed(self) -> None:
-        """Record that the feed ended the stream without an error, so it will be opened again."""
+        """Record that the feed closed the stream without an error; it will be opened again."""
         ...
 
     def not_stored(self, problem: OSError) -> None:
@@ -54,14 +54,14 @@ class FollowedStream(Protocol):
         ...
 
     async def failed(self, problem: Exception) -> None:
-        """Record an unexpected error, and repair what it left behind."""
+        """Record an unexpected error, and repair the stream if the error left it in a wrong state."""
         ...
 
 
 async def follow_until_ended(stream: FollowedStream, speedup: float) -> None:
-    """Receive a stream from its feed, reconnecting after each error, until the feed ends or refuses.
+    """Receive a stream from its feed until the feed ends or refuses. Connect again after each other error.
 
-    Raises `LogTakenOver`. speedup: divides all pauses.
+    Raises `LogTakenOver`. speedup: divides all pauses, for tests.
     """
     backoff, loop = Backoff(speedup), asyncio.get_running_loop()
     while True:
@@ -87,7 +87,7 @@ async def follow_until_ended(stream: FollowedStream, speedup: float) -> None:
 
 
 class FeedSupervisor:
-    """Runs feeds: receives every contract of each, including contracts that a roll adds.
+    """Runs feeds: receives every contract of each feed, including contracts that a roll adds later.
 
     speedup: divides all pauses, for tests.
     """
@@ -99,13 +99,13 @@ class FeedSupervisor:
         self._tasks = BackgroundTasks(report)
 
     def contracts_of(self, owner: int, name: str) -> frozenset[Contract]:
-        """Return the contracts of a feed, as it last listed them."""
+        """Return the contracts of a feed, as the feed last listed them."""
         return self._listed.get((owner, name), frozenset())
 
     async def follow(self, owner: int, name: str, feed: Feed) -> None:
         """Receive each contract of a feed until all have ended, then close the feed.
 
-        name: the feed's name in stream keys.
+        name: the feed's name, as it is part of stream keys.
         """
         running: dict[Contract, asyncio.Task[None]] = {}
         try:
@@ -128,7 +128,10 @@ class FeedSupervisor:
                 await feed.close()
 
     async def _list(self, owner: int, name: str, feed: Feed) -> list[Contract] | None:
-        """Return the contracts of a feed, after retries if necessary; None if the feed refuses until the user acts."""
+        """Return the contracts that a feed lists, after retries if necessary.
+
+        Returns None if the feed refuses until the user acts.
+        """
         backoff = Backoff(self._speedup)
         while True:
             try:

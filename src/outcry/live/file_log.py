@@ -1,8 +1,9 @@
-"""The log of live streams in files of consecutive frames; a frame is a batch of entries.
+"""The log of live streams in files. A file has consecutive frames; a frame is a batch of entries.
 
-Each stream has a folder, and each file is named after its first entry: `0/demo/ESZ2026/<first entry>.log`. One process
-at a time uses the log. A frame is one write, and a failed write leaves nothing behind. Only the newest file of a stream
-can end with an incomplete frame, because the file before it is synced to disk first.
+Each stream has a folder, and each file has the number of its first entry as its name: `0/demo/ESZ2026/<first
+entry>.log`. One process at a time uses the log. A frame is written at once, and a failed write leaves nothing behind.
+Only the newest file of a stream can end with an incomplete frame, because each file is synced to disk before the next
+one begins.
 """
 
 import errno
@@ -13,10 +14,11 @@ from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from outcry.base.portable_files import open_binary, remove, replace, sync_folder, was_removed
 from outcry.base.quarantine import unused_name
 from outcry.live.entries import Day
 from outcry.live.log_checks import check_key, check_repeat
-from outcry.live.log_files import OpenFiles, StreamFiles, locked, names_in, paths_of, sync_folder, sync_handle
+from outcry.live.log_files import OpenFiles, StreamFiles, locked, names_in, paths_of, sync_handle
 from outcry.live.log_salvage import salvaged
 from outcry.live.log_segments import NoFrame, damaged, encode, mend, open_segment, walk
 from outcry.live.model import Frame
@@ -27,10 +29,10 @@ SEGMENT_BYTES = 64 << 20
 
 
 class FileLog:
-    """Implements `TradeLog`, inside `exclusively`. Safe to use from several threads.
+    """The logs of all streams in files; `append` writes at once. Implements `TradeLog`; thread-safe.
 
-    segment_bytes: the size from which on the next entry starts a new file. most_open: limit of open files; by default a
-    quarter of the process's limit.
+    Use it within a `with` block of `exclusively`. segment_bytes: once a file has this size, the next entry starts a new
+    file. most_open: limit of open files; by default a quarter of the number that the process may open.
     """
 
     def __init__(
@@ -50,7 +52,10 @@ class FileLog:
 
     @contextmanager
     def exclusively(self) -> Generator[None]:
-        """Lock the log against other processes; sync and close it at the end. Raises `LogInUse`, `OSError`."""
+        """Lock the log against other processes for the `with` block; sync and close the log at its end.
+
+        Raises `LogInUse`, `OSError`.
+        """
         with locked(self._folder):
             self._held = True
             try:
@@ -75,13 +80,13 @@ class FileLog:
         return self._looked_up(key).last
 
     def append(self, key: str, first: int, count: int, blob: bytes) -> None:
-        """Append entries at position `first` to a stream's newest file."""
+        """Append entries to a stream's newest file. `first`: the log position of the first of them."""
         self.append_all(key, [Frame(first, count, blob)])
 
     def append_trades(
         self, key: str, first: int, day: Day, count: int, data: bytes, *, continues: bool
     ) -> None:
-        """Append trades as a frame of their own."""
+        """Append trades as one frame."""
         self.append_all(key, [TradeBatch(first, day, count, data)])
 
     def append_all(self, key: str, frames: Sequence[Frame | TradeBatch]) -> None:
@@ -118,7 +123,7 @@ class FileLog:
     def read(self, key: str, first: int) -> Iterator[Frame]:
         """Yield the frames of a stream, beginning with the one that contains entry `first`.
 
-        If that was removed, begin with the oldest.
+        If that frame was removed, begin with the oldest one.
         """
         return self._frames(key, first, self.last(key))
 
@@ -136,7 +141,10 @@ class FileLog:
             while len(stream.starts) > 1 and stream.starts[1] <= before:
                 with self._known:
                     oldest = stream.starts.pop(0)
-                stream.path(oldest).unlink(missing_ok=True)
+                if not was_removed(stream.path(oldest)):  # being read on Windows: try again next time
+                    with self._known:
+                        stream.starts.insert(0, oldest)
+                    return
 
     def forget(self, key: str) -> None:
         """Remove a stream's log."""
@@ -149,17 +157,17 @@ class FileLog:
             self._unsynced.discard(key)
             folder = self._folder / key
             for path in paths_of(folder):
-                path.unlink()
+                remove(path)
             with suppress(OSError):  # it does not exist, or contains other files
                 folder.rmdir()
 
     def take_notices(self, key: str) -> Sequence[str]:
-        """Return the repairs of a stream's log since the last call, as lines for the operator."""
+        """Return the repairs of a stream's log since the last call, each as a line of text for the operator."""
         with self._turn:
             return self._notices.pop(key, [])
 
     def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
-        """Rebuild a damaged log from its readable entries; return a line for each loss, for the operator."""
+        """Rebuild a damaged log from its readable entries; return a line of text for each loss, for the operator."""
         with self._turn:
             self._check(key)
             self._forget(key)
@@ -167,16 +175,16 @@ class FileLog:
             return salvaged(self._folder / key, position, lost)
 
     def quarantine(self, key: str) -> None:
-        """Remove a stream's log as `forget` does, but keep its damaged files under another name for inspection."""
+        """Remove a stream's log as `forget` does, but rename damaged files, so that a person can inspect them."""
         with self._turn:
             self._check(key)
             self._forget(key)
             self._unsynced.discard(key)
             for path in paths_of(self._folder / key):
-                path.rename(unused_name(path, "damaged"))
+                replace(path, unused_name(path, "damaged"))
 
     def sync(self) -> None:
-        """Sync everything appended to the disk, so that it survives a crash of the machine."""
+        """Sync all appended entries to disk, so that they survive a crash of the machine."""
         with self._turn:
             streams, folders = sorted(self._unsynced), sorted(self._unsynced_folders)
         for key in streams:
@@ -193,7 +201,8 @@ class FileLog:
         for folder in folders:
             self._unsynced_folders.discard(folder)
             try:
-                sync_folder(folder)
+                with suppress(FileNotFoundError):  # the folder was removed
+                    sync_folder(folder)
             except OSError:
                 self._unsynced_folders.add(folder)
                 raise
@@ -206,9 +215,9 @@ class FileLog:
         check_key(key)
 
     def _looked_up(self, key: str) -> StreamFiles:
-        """Return the files of a stream from memory.
+        """Return the files of a stream, from memory if the stream was used before.
 
-        Waits for a write in progress only at first use of the stream.
+        Only the first use of a stream waits for a write in progress.
         """
         known = self._streams.get(key)
         if known is None:
@@ -217,7 +226,10 @@ class FileLog:
         return known
 
     def _stream(self, key: str) -> StreamFiles:
-        """Return the files of a stream; at first use read the newest one and cut off an incomplete end."""
+        """Return the files of a stream.
+
+        On first use, read the newest file and cut off an incomplete frame at its end.
+        """
         known = self._streams.get(key)
         if known is not None:
             return known
@@ -237,7 +249,7 @@ class FileLog:
         self._open.close(stream)
         stream.folder.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-        handle = os.open(stream.path(stream.last), flags, 0o666)
+        handle = open_binary(stream.path(stream.last), flags)
         self._open.add(stream, handle)
         with self._known:
             stream.starts.append(stream.last)
@@ -246,7 +258,7 @@ class FileLog:
         self._unsynced_folders.update((stream.folder, *stream.folder.parents[:3]))
 
     def _write(self, key: str, stream: StreamFiles, data: bytearray) -> None:
-        """Write frames completely or not at all."""
+        """Write frames completely, or not at all if the disk refuses."""
         handle = self._open.handle(stream)
         self._unsynced.add(key)
         written = 0
@@ -262,7 +274,7 @@ class FileLog:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(stream.path(stream.starts[-1])))
 
     def _forget(self, key: str) -> None:
-        """Close the files of a stream and forget them."""
+        """Close the files of a stream and remove the stream from memory."""
         stream = self._streams.pop(key, None)
         if stream is not None:
             self._open.close(stream)
@@ -270,7 +282,10 @@ class FileLog:
     # -- reading
 
     def _frames(self, key: str, at: int, until: int) -> Generator[Frame]:
-        """Yield frames from the one with entry `at`, or the oldest, up to entry `until`, file by file."""
+        """Yield the frames of a stream, file by file.
+
+        The first frame is the one with entry `at`, or the oldest; the last one is before entry `until`.
+        """
         while at < until:
             stream = self._looked_up(key)
             with self._known:
@@ -280,7 +295,7 @@ class FileLog:
                 start, *later = stream.starts[place : place + 2]
                 path = stream.path(start)
                 size = path.stat().st_size if later else stream.size
-                file = open_segment(path)  # an open file can be read even after it is dropped
+                file = open_segment(path)  # once open, `drop` does not end the reading
             end = start
             with file:
                 try:

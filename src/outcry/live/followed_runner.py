@@ -1,4 +1,4 @@
-"""A stream of the engine together with the feed that delivers it."""
+"""Connects a stream of the engine with the feed that delivers it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -11,9 +11,9 @@ from outcry.trades.feed import Feed, FeedLost, FeedRefused, LoginRefused
 
 
 class FollowedRunner:
-    """A stream that follows a feed. Implements `FollowedStream`.
+    """A stream of the engine that receives from a feed. Implements `FollowedStream`.
 
-    reacquire: recovers the stream from its log.
+    reacquire: recovers the stream from its log, after an error.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class FollowedRunner:
         self._runner, self._feed, self._reacquire, self._report = runner, feed, reacquire, report
 
     async def follow(self) -> bool:
-        """Receive events from one connection until it closes; return whether the feed has ended permanently."""
+        """Receive events from one connection until it closes; return whether the feed has ended for good."""
         await self._runner.follow(self._feed)
         return self._runner.ended
 
@@ -44,14 +44,14 @@ class FollowedRunner:
         self._report(LogEvent.FEED_LOST, stream=self._runner.name, code=problem.code, problem=str(problem))
 
     def closed(self) -> None:
-        """Do nothing: the stream's runner has recorded that the feed ended."""
+        """Do nothing, because the stream's runner has recorded already that the feed closed the stream."""
 
     def not_stored(self, problem: OSError) -> None:
         """Report that events cannot be logged."""
         self._report(LogEvent.LOG_STALLED, stream=self._runner.name, problem=str(problem))
 
     async def failed(self, problem: Exception) -> None:
-        """Report an unexpected error, and recover the stream again if it no longer matches its log."""
+        """Report an unexpected error. If the stream no longer matches its log, recover it from the log."""
         self._report(LogEvent.STREAM_FAILED, stream=self._runner.name, problem=repr(problem))
         if self._runner.stream.inconsistent:
             self._runner = await self._reacquire(self._runner.key, self._feed)

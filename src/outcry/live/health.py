@@ -1,9 +1,9 @@
 """Health of a feed, determined separately for its connection, subscription, market and clock.
 
-The connection is a state machine with a transition table. A connection is stale without messages, measured by our
-clock. A market is stale without trades, measured by the feed's clock and compared with its recent trading frequency.
-Clock drift is the least delay observed from event to receipt, because longer delays can be due to the network
-(docs/feeds.md).
+The connection is a state machine with a transition table. The connection is stale if no messages arrive, measured by
+our clock. The market is stale if no trades arrive for longer than it usually pauses, measured by the feed's clock.
+Clock drift is the smallest delay observed from event to receipt, because a longer delay can be due to the network
+(docs/contribute/feeds.md).
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ _DELAYS_KEPT = 512
 
 
 class Phase(StrEnum):
-    """The state of the connection to a feed. The value is the code that readers see."""
+    """The state of the connection to a feed. The value is the code that users see."""
 
     CONNECTING = "connecting"
     CATCHING_UP = "catching_up"
@@ -85,8 +85,8 @@ NEVER: frozenset[tuple[Phase, Sign]] = frozenset(
 class Health:
     """The health of one stream: its connection, subscription, market and clock.
 
-    Times are of the event loop in seconds, of the market in ns UTC. refusal: the code with which the feed refused.
-    behind: whether the feed is delivering past events.
+    Times of the event loop are in seconds, those of the market in ns UTC. refusal: the code with which the feed refused
+    the stream. behind: whether the feed is delivering past events.
     """
 
     phase: Phase = Phase.CONNECTING
@@ -110,7 +110,7 @@ class Health:
             self.take(Sign.HEARD)
 
     def trouble(self, now_s: float) -> str:
-        """Return why the connection is unreliable, as a stable code; empty if it is not."""
+        """Return a stable code for why the connection is unreliable; empty if it is reliable."""
         if self.phase is Phase.REFUSED:
             return self.refusal
         if self.phase in {Phase.CONNECTING, Phase.LOST, Phase.ENDED}:
@@ -122,19 +122,22 @@ class Health:
         return "stale_link" if now_s - self.heard_s > LINK_TIMEOUT_S else ""
 
     def traded(self, at_ns: int, delay_ns: int | None) -> None:
-        """Record trades: the newest event time, and its delay if the feed reports event times."""
+        """Record that trades arrived: the time of the newest, and its delay if the feed reports event times."""
         if not self._trades_ns or at_ns > self._trades_ns[-1]:
             self._trades_ns.append(at_ns)
         if delay_ns is not None:
             self._delays_ns.append(delay_ns)
 
     def market_stale(self, market_ns: int, latest_ns: int) -> bool:
-        """Return whether the market has not traded for longer than usual. latest_ns: its newest trade (ns UTC)."""
+        """Return whether the market has paused for longer than usual.
+
+        market_ns: the feed's time now. latest_ns: the time of the newest trade. Both in ns UTC.
+        """
         return market_ns - latest_ns > self.quiet_limit_ns
 
     @property
     def quiet_limit_ns(self) -> int:
-        """How long (ns) the market may pause; the maximum until its usual interval is measured."""
+        """How long (ns) the market may pause before it is stale; the maximum until its usual pauses are measured."""
         if len(self._trades_ns) < 2:
             return LONGEST_QUIET_NS
         first, last = self._trades_ns[0], self._trades_ns[-1]
@@ -143,9 +146,12 @@ class Health:
 
     @property
     def drift_ns(self) -> int | None:
-        """The least recent delay (ns) from event to receipt; None if unknown. It is negative if the clocks disagree."""
+        """The smallest recent delay (ns) from event to receipt; None if unknown.
+
+        Negative if the feed's clock is ahead of ours.
+        """
         return min(self._delays_ns, default=None)
 
     def session_changed(self) -> None:
-        """Reset the intervals between trades, because trading frequency differs between sessions."""
+        """Forget the measured intervals between trades, because trading frequency differs between sessions."""
         self._trades_ns.clear()

@@ -1,8 +1,8 @@
-"""Determines where the history of a new stream starts.
+"""Determines from when on a new stream needs history.
 
-History covers the current or next session with the whole overnight session before it, across maintenance breaks and
-weekends. It also covers the newest regular sessions that the store lacks, with their overnight sessions. Answers then
-refer to the same sessions as if the feed had always run.
+History covers the current or next session, and the whole overnight session before it, across maintenance breaks and
+weekends. It also covers the newest regular sessions that the store lacks, with their overnight sessions. API responses
+then refer to the same sessions as if the feed had always run.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,21 +23,22 @@ _LOOK_BACK = timedelta(days=2 * MOST_SESSIONS + LONGEST_CLOSURE_DAYS)
 
 
 def session_begin_ns(calendar: Calendar, session: Session) -> int:
-    """Return when a session opens (ns UTC); for a regular one, when its overnight session opens if it has one."""
+    """Return when a session opens (ns UTC). For a regular session it is when the overnight session before it opens."""
     night = calendar.session(session.root, session.trade_date, SessionKind.ETH)
     return min(session.open_ns, night.open_ns) if night else session.open_ns
 
 
 def answered_begin_ns(calendar: Calendar, root: str, now_ns: int) -> int:
-    """Return when the current or next session and its overnight session start (ns UTC); 0 if there is none."""
+    """Return when the current or next session, with its overnight session, starts (ns UTC); 0 if there is none."""
     session = calendar.session_or_next(root, now_ns)
     return session_begin_ns(calendar, session) if session else 0
 
 
 def history_begin_ns(calendar: Calendar, root: str, now_ns: int, newest: date | None) -> int:
-    """Return from when (ns UTC, not after `now_ns`) to request history of a feed.
+    """Return from when on (ns UTC, not after `now_ns`) to request history of a feed.
 
-    newest: trade date of the newest complete regular session in the store; None requests the last one that is over.
+    newest: trade date of the newest complete regular session in the store. None: no session is stored; history then
+    starts with the last regular session that is over.
     """
     session = calendar.session_or_next(root, now_ns)
     if session is None:
@@ -51,7 +52,7 @@ def history_begin_ns(calendar: Calendar, root: str, now_ns: int, newest: date | 
 
 
 async def begin_ns(calendar: Calendar, openings: Openings, key: StreamKey, now_ns: int) -> int:
-    """Return where the history of a new stream starts (ns UTC), by the sessions stored for its owner."""
+    """Return from when on (ns UTC) a new stream needs history, given the sessions stored for its owner."""
     root = key.contract.root
     session = calendar.session_or_next(root, now_ns)
     prior = (await openings(key, session, None)).prior if session else None

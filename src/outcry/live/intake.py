@@ -2,8 +2,9 @@
 
 Rows must be on the tick and within trading hours, and each trade is passed on once. A feed delivers each trade at least
 once. After it is reopened it may repeat the last seconds (the overlap). There, and only there, repeated trades are
-recognised by counting equal ones: two equal trades are two trades. A late trade is added to its own session. A row with
-a price between two ticks is left out and counted; prices are never rounded (docs/feeds.md).
+recognised by counting equal ones: two equal trades in one delivery are two trades. A late trade is added to its own
+session. A row with a price between two ticks is left out and counted; prices are never rounded
+(docs/contribute/feeds.md).
 """
 
 from collections.abc import Callable, Iterator
@@ -40,10 +41,10 @@ DayEnds = Callable[[date], Day]
 
 @dataclass(slots=True)
 class IntakeCounts:
-    """Numbers of rows passed on, and of rows left out by reason.
+    """Number of rows passed on, and number of rows left out, by reason.
 
-    The reasons: off tick, outside trading hours, repeated, at an impossible time. late: rows passed on although newer
-    ones were received before.
+    The reasons: off tick, outside trading hours, repeated, at an impossible time. late: rows that were passed on
+    although newer ones had been received before them.
     """
 
     rows: int = 0
@@ -71,7 +72,8 @@ class SessionRows:
 class Intake:
     """Checks and cleans the rows of one contract.
 
-    `index`: calendar index of its product; `tick_e9`: tick in 10⁻⁹; `life`: when the contract can trade (ns).
+    `index`: calendar index of its product. `tick_e9`: tick size in units of 10⁻⁹. `life`: from when to when the
+    contract can trade (ns UTC).
     """
 
     def __init__(self, tick_e9: int, index: SessionIndex, day_of: DayEnds, life: TradingPeriod) -> None:
@@ -84,32 +86,36 @@ class Intake:
         self.counts = IntakeCounts()
 
     def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int, barred_ns: int) -> None:
-        """Prepare for a reopened feed, which may repeat rows up to `latest_ns`. `recent`: rows that the log has.
+        """Prepare for a reopened feed, which may repeat rows up to `latest_ns`. `recent`: the log's rows of that time.
 
-        The log contains bars up to `last_bar_ns`, which include all trades before `barred_ns` (ns UTC).
+        The log contains bars up to `last_bar_ns`. They include all trades before `barred_ns` (ns UTC).
         """
         self._overlap.resume(recent, latest_ns, last_bar_ns, barred_ns)
         self._latest_ns = max(self._latest_ns, latest_ns)
 
     def caught_up(self, at_ns: int) -> None:
-        """Note that history is complete up to a time (ns UTC).
+        """Record that the feed's history is complete up to a time (ns UTC).
 
-        Once that is after the newest logged row, the feed repeats no more rows.
+        Once that time is after the newest logged row, the feed repeats no more rows.
         """
         self._overlap.caught_up(at_ns)
 
     def trades(self, rows: Rows) -> Iterator[SessionRows]:
-        """Yield the valid trades among `LIVE_TRADE` rows that are not repeated, split by session and trade date."""
+        """Yield the valid trades among `LIVE_TRADE` rows, split by session and trade date.
+
+        Repeated trades are left out.
+        """
         plausible = self._plausible(rows)
         fresh = self._overlap.trades(plausible)
         self.counts.repeated += len(plausible) - len(fresh)
         yield from self._cut(fresh, Quality.TICKS)
 
     def plain(self, rows: Rows, until_ns: int, lag_ns: int) -> Columns | None:
-        """Return the rows as lists (columns) if they are valid trades of one trade date; None if they need `trades`.
+        """Return the rows as lists (columns) if they are valid trades of one trade date and need no further checks.
 
-        They must be in order, within the trading hours of the rows before them, before `until_ns`, and not in an
-        overlap (the time that a reopened feed may repeat). lag_ns: the delay that the feed always has.
+        Returns None if the rows need the checks of `trades`. Rows that need none are in order, within the trading hours
+        of the rows before them, before `until_ns`, and not in an overlap (the time that a reopened feed may repeat).
+        lag_ns: the delay that the feed always has.
         """
         cell = self._cell
         if self._overlap.waits or cell is None:
@@ -123,7 +129,7 @@ class Intake:
         return columns
 
     def bars(self, rows: Rows, quality: Quality, bar_ns: int) -> Iterator[SessionRows]:
-        """Yield the valid bars among `records.BAR` rows that are not repeated, split by session and trade date.
+        """Yield the valid bars among `records.BAR` rows, split by session and trade date. Repeated bars are left out.
 
         bar_ns: length of a bar.
         """
@@ -135,7 +141,7 @@ class Intake:
         yield from self._cut(fresh, quality)
 
     def replaced(self, event: Replaced) -> Iterator[Replacement]:
-        """Yield trades that replace bars, by session. A session without such trades keeps its bars."""
+        """Yield, for each session, the trades that replace its bars. A session without such trades keeps its bars."""
         rows = event.rows[(event.rows["ts_event"] >= event.from_ns) & (event.rows["ts_event"] < event.to_ns)]
         rows, _ = in_order(self._plausible(rows), 0)
         rows, _, off_tick = on_tick(rows, self._tick_e9, Quality.TICKS)
@@ -163,7 +169,10 @@ class Intake:
         return (times >= first_ns) & (times < self._life[1])
 
     def _cut(self, rows: Rows, quality: Quality) -> Iterator[SessionRows]:
-        """Remove rows between two ticks, split the others into runs of ascending time, and these by session."""
+        """Remove rows with a price between two ticks, and split the others into groups of one session and trade date.
+
+        Times ascend within a group.
+        """
         rows, _, off_tick = on_tick(rows, self._tick_e9, quality)
         self.counts.off_tick += off_tick
         times = rows["ts_event"]

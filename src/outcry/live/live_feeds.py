@@ -1,4 +1,4 @@
-"""The feeds of the engine: receives each contract of each feed into its stream."""
+"""The feeds of the engine: receives each contract of each feed into the contract's stream."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -20,7 +20,8 @@ from outcry.trades.feed import Feed
 class LiveFeeds:
     """Runs the feeds that deliver the engine's streams, on the engine's event loop.
 
-    taken_over: called with a stream that another process has acquired. speedup: divides all pauses, for tests.
+    taken_over: called with the key of a stream that another process has acquired. speedup: divides all pauses, for
+    tests.
     """
 
     def __init__(
@@ -42,23 +43,26 @@ class LiveFeeds:
 
     @property
     def names(self) -> set[str]:
-        """Names of the running feeds. A contract that runs on its own has the name of its stream."""
+        """Names of the running feeds, and of streams whose contract was attached on its own (`attach_contract`)."""
         return set(self._running)
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
-        """Run every contract of a feed, also later contracts (rolls), until the feed ends or is attached again."""
+        """Receive every contract of a feed in a background task, until the feed ends or is attached again.
+
+        Contracts that the feed lists later, after a roll, are included.
+        """
         for runner in self._streams.runners.of(owner, feed.name):
             runner.asked()
         name = f"{owner}/{feed.name}#{id(feed)}"
         return self._attach(name, lambda: self._supervisor.follow(owner, feed.name, feed))
 
     def attach_contract(self, owner: int, feed: Feed, contract: Contract) -> asyncio.Task[None]:
-        """Run one contract of a feed that delivers contracts on request only."""
+        """Receive one contract in a background task, from a feed that delivers only requested contracts."""
         key = StreamKey(owner, feed.name, contract)
         return self._attach(key.text, lambda: self._follow(key, feed))
 
     async def end(self, names: Iterable[str]) -> None:
-        """End the feeds of single contracts, by the names of their streams."""
+        """End the reception of contracts that `attach_contract` started. names: names of their streams."""
         await end([self._running.pop(name) for name in names if name in self._running], CANCEL_AGAIN_S)
 
     async def stop(self) -> None:
@@ -91,15 +95,17 @@ class LiveFeeds:
             )
         except LogTakenOver:
             current = self._streams.runners.get(key.text)
-            if (
-                current is None or current.stream.closed
-            ):  # otherwise this process has acquired it again already
+            # An open stream means that this process has acquired it again already.
+            if current is None or current.stream.closed:
                 self._taken_over(key)
         finally:
             self.followed.discard(key.text)
 
     async def _acquire(self, key: StreamKey, feed: Feed) -> Runner:
-        """Return the runner of a stream; retry while the stream's log cannot be read or written."""
+        """Return the runner of a stream, that is, the object that runs it.
+
+        Retries as long as the stream's log cannot be read or written.
+        """
         backoff = Backoff(self._speedup)
         while True:
             try:

@@ -1,14 +1,14 @@
-"""A live stream: its log, its sessions, the health of its feed, and whether it can be answered live.
+"""A live stream: its log, its sessions, the health of its feed, and whether requests for it get a live answer.
 
-A completed session is stored before the stream continues, because levels of the next session refer to it. Live and
-replayed sessions then agree.
+A completed session is stored before the stream continues, because the levels of the next session depend on it. So a
+replay gives the same levels as the live stream did.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import aclosing
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from outcry.base.clock import Clock
 from outcry.live import entries
@@ -30,6 +30,8 @@ from outcry.trades.records import Quality
 
 #: Troubles that a stalled log explains: nothing more is read from the feed while its rows cannot be logged.
 _UNWRITTEN = frozenset({"", "catching_up", "stale_link"})
+#: Frames read from the log at a time during recovery.
+_FRAMES_AHEAD = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class StreamServices:
     """The functions that every live stream of an engine uses.
 
     opening: returns the opening of a session (its window and reference levels); may wait. store: stores a completed
-    session in the database; may wait, and returns True once it is stored. alerts: queues fired alerts for recording.
+    session in the database and returns True once it is stored; may wait. alerts: queues fired alerts for recording.
     """
 
     log: TradeLog
@@ -50,9 +52,9 @@ class StreamServices:
 
 
 class LiveStream:
-    """A stream whose state readers see in the registry. Call it on the event loop.
+    """A stream whose state the registry shows to readers. Use it on the event loop.
 
-    tick_e9: the tick of the product (price in 10⁻⁹). life: when the contract can trade (ns UTC).
+    tick_e9: tick size of the product in units of 10⁻⁹. life: from when to when the contract can trade (ns UTC).
     """
 
     def __init__(self, key: StreamKey, tick_e9: int, life: TradingPeriod, services: StreamServices) -> None:
@@ -77,9 +79,9 @@ class LiveStream:
     # -- entries
 
     def log(self, entry: entries.LogEntry) -> list[str]:
-        """Log an entry, apply it and pass on the alerts it fired; return the sessions and trade dates it ended.
+        """Log an entry, apply it and queue the alerts it fired; return the sessions and trade dates it ended.
 
-        Raises `OSError` (a full disk) and `LogTakenOver`; nothing is applied then.
+        Raises `OSError` (a full disk) and `LogTakenOver`; then nothing is applied.
         """
         outcome = self.stream.log(entry)
         self._applied(outcome.fired)
@@ -96,7 +98,7 @@ class LiveStream:
         self._services.alerts.add(self.name, self.stream.position, rows)
 
     def _traded(self, alerts: Sequence[SessionAlert], columns: Columns) -> None:
-        """Update registry and health after trades were applied, and queue the alerts that they fired."""
+        """Update registry and health after trades were applied, and queue the alerts that the trades fired."""
         self.channel.version += 1
         if alerts:
             self._queue(alerts)
@@ -106,9 +108,9 @@ class LiveStream:
     def _alert_row(self, opening: Opening, fired: Fired) -> AlertRow:
         """Return an alert as a row to store.
 
-        A feed with its own clock (a replay or simulation) sets the recording time: the feed's current time. A simulated
-        market includes the time before this process started; an alert of that time counts as recorded when it fired.
-        For other feeds the recording time is set later.
+        If the feed has its own clock (a replay or simulation), the recording time is that clock's current time. A
+        simulated market also covers time before this process started; an alert of that time counts as recorded when it
+        fired. For other feeds the recording time is set later.
         """
         stream = self.stream
         row = alert_row(self.key, self._tick_e9, opening, fired, simulated=stream.simulated)
@@ -119,13 +121,18 @@ class LiveStream:
     async def recover(self, snapshot: tuple[int, bytes] | None, thread: Executor) -> None:
         """Restore the stream from a snapshot and its log, which is read on `thread`.
 
-        Sessions that had ended but were not stored stay pending. Raises `LogDamaged`, `OSError`.
+        Sessions that ended but were not stored are stored later. Raises `LogDamaged`, `OSError`.
         """
         if snapshot is not None and self.stream.restore(*snapshot):
             self.saved_position = snapshot[0]
-        async with aclosing(self.stream.replay(thread)) as outcomes:
-            async for outcome in outcomes:
-                self._applied(outcome.fired)
+        loop = asyncio.get_running_loop()
+        frames = iter(self._services.log.read(self.name, self.stream.position))
+        while batch := await loop.run_in_executor(thread, lambda: list(islice(frames, _FRAMES_AHEAD))):
+            for frame in batch:
+                outcome = await self.stream.reapply(frame)
+                if outcome is not None:
+                    self._applied(outcome.fired)
+                await asyncio.sleep(0)
         self.channel.simulated = self.stream.simulated
         self.channel.version += 1
 
@@ -138,12 +145,12 @@ class LiveStream:
 
     @property
     def expired(self) -> bool:
-        """Whether the contract does not trade any more."""
+        """Whether the contract has stopped trading for good."""
         return self.market_ns >= self._life[1]
 
     @property
     def quality(self) -> Quality:
-        """The worst quality of the data that the current or last session is computed from."""
+        """The lowest quality of the data from which the current or last session is computed."""
         current = self.stream.current
         ladder = current.ladder() if current else None
         return self.stream.quality if ladder is not None and ladder.source == "bars" else Quality.TICKS
@@ -154,7 +161,7 @@ class LiveStream:
         return self.health.phase is Phase.ENDED
 
     def update_availability(self, now_s: float) -> None:
-        """Determine whether the stream can be answered live, and why not, and update the registry.
+        """Determine whether requests for the stream get a live answer, and if not, why; update the registry.
 
         now_s: time of the event loop.
         """
@@ -191,13 +198,16 @@ class LiveStream:
     # -- sessions and trade dates
 
     async def _pass_deadlines(self, at_ns: int) -> None:
-        """Store each session and trade date that has been over for five minutes at `at_ns` (ns UTC)."""
+        """Store each session and trade date that ended at least five minutes before `at_ns` (ns UTC)."""
         while self.stream.deadline_ns <= at_ns:
             for what in self.log(entries.Mark(self.stream.deadline_ns)):
                 await self._store(what)
 
     async def _store(self, what: str) -> None:
-        """Store a completed session or trade date once; concurrent callers wait until it is stored."""
+        """Store a completed session or trade date, and log that it is stored. what: for example `rth 2026-01-02`.
+
+        Concurrent calls for the same session store it once, and all of them wait until it is stored.
+        """
         async with self._store_lock:
             if what not in self.stream.pending or not await self._services.store(self, what):
                 return
@@ -209,7 +219,7 @@ class LiveStream:
             self.log(entries.Stored(what))  # last: after a crash, all steps before it are repeated
 
     async def _open(self, session: Session) -> None:
-        """Open the session that a row belongs to, if that session comes after the current one."""
+        """Open the session to which a row belongs, if that session comes after the current one."""
         current = self.stream.current
         if current is not None and session.open_ns <= current.opening.open_ns:
             return
@@ -227,18 +237,18 @@ class LiveStream:
         self.log(entries.Opened(opening.dump()))
 
     async def store_pending(self) -> None:
-        """Store sessions and trade dates that could not be stored when they ended."""
+        """Store the sessions and trade dates that could not be stored when they ended."""
         for what in list(self.stream.pending):
             await self._store(what)
 
     # -- the feed's health
 
     def lost_for_s(self, now_s: float) -> float:
-        """Return for how long (seconds) nothing was received from a lost feed; 0 if it is not lost."""
+        """Return for how long (seconds) the connection to the feed has been lost; 0 if it is not lost."""
         return now_s - self.health.heard_s if self.health.phase is Phase.LOST else 0.0
 
     def drifted(self) -> int | None:
-        """Return how far (ns) the feed's clock differs from ours.
+        """Return how far (ns) the feed's clock differs from ours, to report it once.
 
         None if the difference is within the limit or was returned before.
         """
@@ -250,9 +260,9 @@ class LiveStream:
         return drift_ns if first else None
 
     def log_trouble(self) -> str | None:
-        """Return why the log has stalled, if that is new.
+        """Return why the log has stalled, if that was not returned before.
 
-        Return an empty text if it has just recovered, and None if nothing changed.
+        Returns an empty text if the log has just recovered, and None if nothing has changed.
         """
         problem = self._services.log.stalled(self.name)
         if (problem is not None) == self._unlogged:
@@ -261,7 +271,7 @@ class LiveStream:
         return problem or ""
 
     def asked(self) -> None:
-        """Clear an earlier refusal, because the feed is about to be opened again."""
+        """Forget that the feed refused the stream, because the feed is about to be opened again."""
         if self.health.phase is Phase.REFUSED:
             self.health.take(Sign.OPENED)
         self.lost_code, self.login_refused = "", False
@@ -269,7 +279,7 @@ class LiveStream:
     def refused(self, code: str, now_s: float, *, login: bool = False) -> None:
         """Record that the feed refuses this stream, or that no process delivers it.
 
-        code: the reason; login: whether the vendor refused the login.
+        code: the reason. login: whether the vendor refused the login.
         """
         self.health.refusal, self.login_refused = code, login
         if self.health.phase is not Phase.REFUSED:  # otherwise only the reason changes

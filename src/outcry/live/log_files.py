@@ -1,36 +1,38 @@
-"""The files of a stream's log, and those that are open for appending."""
+"""The files of a stream's log, and which of them are open for appending."""
 
-import fcntl
 import os
 import re
-import resource
 from collections import OrderedDict
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
+from outcry.base.file_lock import exclusive_lock
+from outcry.base.open_files import most_open_files
+from outcry.base.portable_files import open_binary
 from outcry.live.log_checks import is_key
 from outcry.live.model import LogInUse
 
+LOCK = ".lock"
 _NAME = re.compile(r"([0-9]{20})\.log", re.ASCII)
+#: Assumed if the system states no limit: what Windows allows.
+_MOST = 8_192
 
 
 @contextmanager
 def locked(folder: Path) -> Generator[None]:
-    """Lock a log's folder against other processes, and create it if necessary. Raises `LogInUse`, `OSError`."""
+    """Lock a log's folder against other processes for the `with` block; create the folder if necessary.
+
+    Raises `LogInUse`, `OSError`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as problem:
-            raise LogInUse(
-                f"another process writes to the log {folder}: is Outcry running already?"
-            ) from problem
+    in_use = LogInUse(f"another process writes to the log {folder}: is Outcry running already?")
+    with exclusive_lock(folder / LOCK, in_use):
         yield
 
 
 class StreamFiles:
-    """The files of a stream. starts: first entry of each file; size: valid bytes of the newest one."""
+    """The files of a stream. starts: number of the first entry of each file. size: valid bytes of the newest file."""
 
     __slots__ = ("folder", "handle", "last", "size", "starts")
 
@@ -41,15 +43,15 @@ class StreamFiles:
         self.handle: int | None = None
 
     def path(self, start: int) -> Path:
-        """Return the path of the file that begins with an entry."""
+        """Return the path of the file whose first entry has this number."""
         return _path(self.folder, start)
 
 
 class OpenFiles:
     """The newest files of streams, opened for appending.
 
-    most: limit of open files, beyond which the least recently used one is closed; by default a quarter of the process's
-    limit.
+    most: limit of open files; beyond it, the least recently used one is closed. By default it is a quarter of the
+    number that the process may open.
     """
 
     def __init__(self, most: int | None) -> None:
@@ -57,17 +59,17 @@ class OpenFiles:
         self._streams: OrderedDict[Path, StreamFiles] = OrderedDict()  # least recently used first
 
     def handle(self, stream: StreamFiles) -> int:
-        """Return a handle of the newest file of a stream."""
+        """Return a file descriptor of the newest file of a stream; open the file if necessary."""
         if stream.handle is not None:
             self._streams.move_to_end(stream.folder)
             return stream.handle
-        return self.add(stream, os.open(stream.path(stream.starts[-1]), os.O_WRONLY | os.O_APPEND))
+        return self.add(stream, open_binary(stream.path(stream.starts[-1]), os.O_WRONLY | os.O_APPEND))
 
     def add(self, stream: StreamFiles, handle: int) -> int:
-        """Use a handle for a stream, and return it."""
+        """Use an open file descriptor for a stream; return the descriptor."""
         stream.handle = handle
         self._streams[stream.folder] = stream
-        if len(self._streams) > (self._most or resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4):
+        if len(self._streams) > (self._most or (most_open_files() or _MOST) // 4):
             self.close(next(iter(self._streams.values())))
         return handle
 
@@ -80,7 +82,7 @@ class OpenFiles:
 
 
 def file_starts(folder: Path) -> list[int]:
-    """Return the first entry of each file of a stream, ascending."""
+    """Return the number of the first entry of each file of a stream, ascending."""
     found = (_NAME.fullmatch(path.name) for path in folder.glob("*.log"))
     return sorted(int(name[1]) for name in found if name is not None)
 
@@ -106,14 +108,8 @@ def _holds_any(folder: Path) -> bool:
 
 
 def sync_handle(handle: int) -> None:
-    """Sync a file or a folder to disk, and close it."""
+    """Sync a file to disk, and close it."""
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def sync_folder(folder: Path) -> None:
-    """Sync the names of a folder's files to disk, unless it was removed."""
-    with suppress(FileNotFoundError):
-        sync_handle(os.open(folder, os.O_RDONLY))

@@ -1,19 +1,19 @@
 """Inspects a log without changing it: which files are unreadable, and where each stream ends."""
 
-import fcntl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from outcry.base.file_lock import is_locked
 from outcry.live.log_checks import is_key
-from outcry.live.log_files import file_starts
+from outcry.live.log_files import LOCK, file_starts
 from outcry.live.log_segments import NoFrame, next_frame, open_segment, walk
 from outcry.live.model import Frame, LogDamaged
 
 
 @dataclass(slots=True)
 class LogInspection:
-    """The result for one stream: the position after its newest entry, and a line for each fault."""
+    """The result for one stream: the position after its newest entry, and a line of text for each fault."""
 
     key: str
     last: int = 0
@@ -22,20 +22,14 @@ class LogInspection:
 
 def is_in_use(folder: Path) -> bool:
     """Return whether a service writes to the log in a folder."""
-    try:
-        with (folder / ".lock").open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
+    return is_locked(folder / LOCK)
 
 
 def inspect_logs(folder: Path, decode: Callable[[Frame], object]) -> Iterator[LogInspection]:
     """Read every stream's log, and yield the result for each. decode: raises `LogDamaged` for an unreadable frame.
 
-    While a service writes, files may be removed and the newest may end inside a frame; neither is a fault then.
+    If a service writes at the same time, files may be removed and the newest may end inside a frame. Neither counts as
+    a fault then.
     """
     in_use = is_in_use(folder)
     for path in sorted(folder.glob("*/*/*/")):
@@ -45,7 +39,7 @@ def inspect_logs(folder: Path, decode: Callable[[Frame], object]) -> Iterator[Lo
 
 
 def quarantined_files(folder: Path) -> list[Path]:
-    """Return the damaged files that earlier starts have renamed."""
+    """Return the damaged files that the service renamed at earlier starts."""
     return sorted(folder.glob("*/*/*/*.damaged*"))
 
 

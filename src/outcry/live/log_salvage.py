@@ -1,7 +1,7 @@
 """Rebuilds a damaged log from its readable frames. Damaged files are renamed, never removed.
 
-New files are on disk before an old one is renamed. Entries before the snapshot's position may be missing, and a frame
-in their place marks the loss. After that position the log ends at the first gap.
+New files are on disk before an old one is renamed. If entries before the position of the stream's snapshot are lost, a
+frame in their place marks the loss. After that position, the log ends at the first gap.
 """
 
 import os
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from outcry.base.portable_files import replace, sync_folder
 from outcry.base.quarantine import unused_name
 from outcry.live.log_files import file_starts, paths_of
 from outcry.live.log_segments import Run, encode, runs
@@ -18,17 +19,17 @@ _COPIED = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A part of the rebuilt log: valid frames of a file, or lost entries if `path` is None."""
+    """A part of the rebuilt log: valid frames of a file or, if `path` is None, lost entries."""
 
     path: Path | None
     run: Run
 
 
 def salvaged(folder: Path, position: int, lost: Callable[[int], bytes]) -> list[str]:
-    """Rebuild a stream's log from its readable frames; return a line for each damaged file and gap.
+    """Rebuild a stream's log from its readable frames; return a line of text for each damaged file and gap.
 
-    The result is empty if the log is whole. position: of the snapshot from which the stream continues, 0 without one.
-    lost: makes the contents (blob) of a frame that stands for a number of lost entries.
+    The result is empty if the log is undamaged. position: of the snapshot from which the stream continues, 0 without
+    one. lost: returns the contents (blob) of a frame that stands for a number of lost entries.
     """
     files = list(zip(paths_of(folder), file_starts(folder), strict=True))
     pieces = list(
@@ -48,13 +49,13 @@ def salvaged(folder: Path, position: int, lost: Callable[[int], bytes]) -> list[
     said: list[str] = []
     for path in broken:
         aside = unused_name(path, "damaged")
-        path.rename(aside)
+        replace(path, aside)
         said.append(
             f"the log {path} is damaged: it was renamed to {aside.name}, and its readable entries are in use"
         )
     for draft, path in drafts:
-        draft.replace(path)
-    _sync(folder)
+        replace(draft, path)
+    sync_folder(folder)
     said += [
         f"the log {folder} has lost entries {piece.run.first} to {piece.run.until - 1}"
         for piece in pieces
@@ -79,7 +80,7 @@ def _pieces(
 
 
 def _is_whole(piece: _Piece, files: Sequence[tuple[Path, int]]) -> bool:
-    """Return whether a part of the rebuilt log equals one of the old files, so that the file can stay."""
+    """Return whether a part of the rebuilt log equals one of the old files, so that the file can stay as it is."""
     assert piece.path is not None
     return (
         piece.path,
@@ -104,11 +105,3 @@ def _draft(folder: Path, piece: _Piece, lost: Callable[[int], bytes]) -> Path:
         file.flush()
         os.fsync(file.fileno())
     return draft
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,8 +1,8 @@
-"""One file of a log: consecutive frames, and the treatment of bytes that are no frame.
+"""One file of a log: consecutive frames (batches of entries), and what to do with bytes that are not a frame.
 
-A frame: length of the blob (u32), CRC-32 of everything after this field (u32), first entry (u64), number of entries
-(u32), the blob; little-endian. Frames follow one another without a gap. Only an incomplete end is cut off, and moved to
-a file beside it.
+A frame: length of the blob (u32), CRC-32 of everything after this field (u32), number of its first entry (u64), number
+of entries (u32), the blob; little-endian. Frames follow one another without a gap. An incomplete frame is cut off only
+at the end of the file, and moved to another file beside it.
 """
 
 import os
@@ -27,7 +27,7 @@ _REACH = 1 << 40  # upper limit of the entries between a missing one and the nex
 
 
 class NoFrame(Exception):
-    """The bytes at `at` are no frame, or not the frame of the expected entry."""
+    """The bytes at offset `at` are not a frame, or not the frame of the expected entry."""
 
     def __init__(self, at: int, expected: int) -> None:
         super().__init__(f"no frame of entry {expected} at byte {at}")
@@ -44,12 +44,12 @@ def encode(first: int, count: int, blob: bytes) -> bytes:
 
 
 def open_segment(path: Path) -> BinaryIO:
-    """Open a file for `walk`."""
+    """Open a file of a log, to read it with `walk`."""
     return path.open("rb", buffering=_BUFFER_BYTES)
 
 
 def walk(file: BinaryIO, first: int, size: int) -> Iterator[Frame]:
-    """Yield the frames in a file's first `size` bytes, which start with entry `first`. Raises `NoFrame`."""
+    """Yield the frames in a file's first `size` bytes. first: number of the first entry. Raises `NoFrame`."""
     at = 0
     while at < size:
         head = file.read(min(_HEAD.size, size - at))
@@ -69,8 +69,8 @@ def walk(file: BinaryIO, first: int, size: int) -> Iterator[Frame]:
 def mend(path: Path, first: int) -> tuple[int, int, str]:
     """Move an incomplete frame at the end of a file to another file.
 
-    Return the number of the next entry, the remaining size, and a line for the operator. A crash leaves an incomplete
-    frame, and so does a flipped bit in the last frame. Raises `LogDamaged`.
+    Return the number of the next entry, the remaining size, and a line of text for the operator. A crash leaves an
+    incomplete frame. A changed bit in the last frame looks the same. Raises `LogDamaged`.
     """
     size, last = path.stat().st_size, first
     try:
@@ -90,9 +90,9 @@ def mend(path: Path, first: int) -> tuple[int, int, str]:
 
 
 def _moved(path: Path, at: int, torn: bytes) -> str:
-    """Write an incomplete frame to another file and return a line about it for the operator.
+    """Write an incomplete frame to another file; return a line of text about it for the operator.
 
-    Return an empty text if the bytes are all zero, because those were only preallocated.
+    If all its bytes are zero, return an empty text, because the space was only preallocated.
     """
     if not any(torn):
         return ""
@@ -106,7 +106,7 @@ def _moved(path: Path, at: int, torn: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of consecutive valid frames: bytes `start` to `end` of a file, entries `first` to `until` (exclusive)."""
+    """A run of consecutive valid frames: the file's bytes `start` to `end`, entries `first` to `until` (excluded)."""
 
     start: int
     end: int
@@ -115,7 +115,7 @@ class Run:
 
 
 def runs(path: Path, first: int) -> list[Run]:
-    """Find every valid frame of a file that should start with entry `first`, also after invalid bytes."""
+    """Find every valid frame of a file, including those after invalid bytes. first: number of the first entry."""
     found: list[Run] = []
     size = path.stat().st_size
     with open_segment(path) as file:
@@ -141,7 +141,7 @@ def runs(path: Path, first: int) -> list[Run]:
 
 
 def damaged(path: Path, problem: NoFrame) -> LogDamaged:
-    """Return the error for a file without a frame where one must be."""
+    """Return the error for a file that lacks a valid frame at a place where one must be."""
     return LogDamaged(
         f"the log {path} is damaged at byte {problem.at}: entry {problem.expected} cannot be read, though later ones "
         "are there. The next start sets the file aside and goes on from the snapshot and what can be read"
@@ -149,10 +149,10 @@ def damaged(path: Path, problem: NoFrame) -> LogDamaged:
 
 
 def next_frame(data: bytes, expected: int) -> int | None:
-    """Return where the first valid frame of entry `expected` or a later one starts in these bytes, else None.
+    """Return the offset of the first valid frame with entry `expected` or a later one; None if there is none.
 
-    This distinguishes an incomplete end, which a crash leaves, from damage in the middle. Every byte may start a frame;
-    a start is confirmed if the next frame's number, the end, or zeros (preallocated) follow it.
+    It distinguishes an incomplete end, which a crash leaves, from damage in the middle. A frame may start at any byte.
+    A start counts only if the next frame, the end of the data or zeros (preallocated space) follow the frame.
     """
     places = len(data) - _HEAD.size + 1
     if places < 1:

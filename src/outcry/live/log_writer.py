@@ -1,4 +1,4 @@
-"""The thread that writes the log of a single process to its files."""
+"""The thread that writes the log of a single process to files."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -8,7 +8,7 @@ from outcry.live.file_log import FileLog
 from outcry.live.pending_writes import PendingWrites, size_of, wake
 
 #: How long entries gather before they are written, unless somebody waits for them.
-_GATHER_S = 0.02
+_GATHER_S = 0.05
 #: Approximate size of a write.
 _BATCH_BYTES = 1 << 20
 #: Pause before a failed write is repeated.
@@ -18,7 +18,7 @@ _PAUSE_S = 0.25
 class LogWriter:
     """Writes queued entries to files on its own thread, and retries entries that the disk refuses.
 
-    Its methods only queue or wake; callers do not wait for the disk, except in `stop`. lock: guards the queues of all
+    Its methods only queue entries or wake the thread; only `stop` waits for the disk. lock: guards the queues of all
     streams. turn: a condition on that lock, notified when queues change. unwritten_bytes: size of all queued entries.
     now_s: a monotonic clock.
     """
@@ -33,7 +33,7 @@ class LogWriter:
         self._due_s = 0.0
         self._problem = ""
         self._closing = False
-        self._thread: threading.Thread | None = None
+        self._worker: threading.Thread | None = None
 
     @property
     def trouble(self) -> str:
@@ -43,21 +43,21 @@ class LogWriter:
     def start(self) -> None:
         """Start the thread."""
         self._closing = False
-        self._thread = threading.Thread(target=self._run, name="outcry-log", daemon=True)
-        self._thread.start()
+        self._worker = threading.Thread(target=self._run, name="outcry-log", daemon=True)
+        self._worker.start()
 
     def stop(self, patience_s: float) -> None:
-        """Write what is queued within `patience_s` seconds and stop the thread; drop the rest."""
+        """Write the queued entries for at most `patience_s` seconds, drop the rest, and stop the thread."""
         with self.turn:
             self._closing = True
             self.turn.notify_all()
-        if self._thread is not None:
-            self._thread.join(patience_s)
+        if self._worker is not None:
+            self._worker.join(patience_s)
         with self.turn:
             self._ready, self.unwritten_bytes = [], 0
 
     def begin(self, stream: PendingWrites, size: int) -> None:
-        """Wake the thread for the `size` bytes that a stream has just queued. Call it with `turn` locked."""
+        """Wake the thread, because a stream has queued `size` more bytes. Call it with `turn` locked."""
         self.unwritten_bytes += size
         if not stream.writing:
             stream.writing, stream.since_s = True, self._now_s()
@@ -67,7 +67,7 @@ class LogWriter:
                 self.turn.notify_all()
 
     def hurry(self, streams: Iterable[PendingWrites]) -> None:
-        """Make the thread write these streams' queues at once, because somebody waits for it.
+        """Make the thread write these streams' queues at once, because a task waits for them.
 
         Call it with `turn` locked.
         """
@@ -93,7 +93,10 @@ class LogWriter:
                     self._problem = ""
 
     def _next(self) -> list[PendingWrites]:
-        """Wait for queued entries, and return the streams to write now; an empty list if the log is closed."""
+        """Wait until there are queued entries, and return the streams to write now.
+
+        Returns an empty list once the log is closed.
+        """
         with self.turn:
             self.turn.wait_for(lambda: self._ready or self._closing)
             if self.turn.wait_for(self._is_urgent, self._due_s - monotonic()) and not self._closing:
@@ -107,7 +110,7 @@ class LogWriter:
         return self._closing or any(stream.is_awaited for stream in self._ready)
 
     def _written(self, stream: PendingWrites) -> bool:
-        """Write the queued entries of a stream in batches; return False if the disk refuses."""
+        """Write the queued entries of a stream in batches; return False if the disk refuses them."""
         try:
             while self._take(stream):
                 if stream.flying:
@@ -126,9 +129,9 @@ class LogWriter:
         return True
 
     def _take(self, stream: PendingWrites) -> bool:
-        """Take the next batch of queued entries; return False if none are queued.
+        """Move the next batch of queued entries to the entries being written; return False if none are queued.
 
-        Starts a new file before the batch if one was requested.
+        If a new file was requested, start it before the batch.
         """
         with self.turn:
             at = stream.kept_to

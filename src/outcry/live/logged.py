@@ -1,14 +1,12 @@
 """A stream with its log: every input is logged before it is applied.
 
-After a restart the snapshot and the log restore the same state. Views are captured under a lock that is taken for
-microseconds, and computed outside it.
+So after a restart, the snapshot and the log restore the same state. The state for a view is captured under a lock,
+within microseconds; the view is computed without the lock.
 """
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from concurrent.futures import Executor
-from itertools import islice
+from collections.abc import Iterator, Sequence
 
 from outcry.live import entries
 from outcry.live.columns import Columns
@@ -17,17 +15,13 @@ from outcry.live.stream import Outcome, SessionAlert, Stream
 from outcry.live.stream_snapshot import sealed
 from outcry.live.trade_log import TradeLog
 from outcry.market.live_session import Capture, LiveSession, LiveView
-from outcry.trades.records import Rows
-
-#: Frames read from the log at a time during recovery.
-_FRAMES_AHEAD = 256
 
 
 class LoggedStream(Stream):
     """A stream whose inputs are in a log.
 
-    Call it on the event loop; `capture`, `view` and `snapshot` on any thread. name: of the stream, `StreamKey.text`.
-    tick_e9: the tick of its product (price in 10⁻⁹).
+    Use it on the event loop; `capture`, `view` and `snapshot` are safe on any thread. name: of the stream,
+    `StreamKey.text`. tick_e9: tick size of its product in units of 10⁻⁹.
     """
 
     def __init__(self, name: str, tick_e9: int, log: TradeLog) -> None:
@@ -44,13 +38,13 @@ class LoggedStream(Stream):
         self.closed = False
 
     def close(self) -> None:
-        """Refuse all further entries, even if another object still refers to this one."""
+        """Refuse all further entries, even through other references to this object."""
         self.closed = True
 
     async def persisted(self) -> None:
-        """Wait until the log has persisted every entry; nothing computed from the entries is published before.
+        """Wait until the log has persisted every entry. Raises `LogTakenOver`, now and on every later call.
 
-        Raises `LogTakenOver`, now and on every later call.
+        Until the call returns, publish nothing that is computed from these entries.
         """
         if not self.closed and (keeping := self._log.pending_write(self.name)) is not None:
             try:
@@ -75,8 +69,8 @@ class LoggedStream(Stream):
     def log(self, entry: entries.LogEntry) -> Outcome:
         """Log an entry and apply it; return the alerts it fired and the sessions it ended.
 
-        The first row of a trade date starts a new log file. Raises `OSError` (a full disk) and `LogTakenOver`; the
-        entry is not applied then.
+        The first row of a trade date starts a new log file. Raises `OSError` (a full disk) and `LogTakenOver`; then the
+        entry is not applied.
         """
         if isinstance(entry, entries.TradeRows | entries.BarRows):
             self._begin_day(entry.day)
@@ -87,11 +81,8 @@ class LoggedStream(Stream):
         self.inconsistent, self._past = False, None
         return outcome
 
-    def log_trades(self, day: entries.Day, rows: Rows, columns: Columns) -> Sequence[SessionAlert]:
-        """Log and apply trades of one session, as `log` does; return the alerts they fired.
-
-        columns: the same rows, as `columns_of` returns them.
-        """
+    def log_trades(self, day: entries.Day, columns: Columns) -> Sequence[SessionAlert]:
+        """Log and apply trades of one session, as `log` does; return the alerts they fired."""
         if not self.days or self.days[-1][0] is not day:
             self._begin_day(day)
         if self.closed:
@@ -100,20 +91,20 @@ class LoggedStream(Stream):
         session = self.session_at(first_ns)
         continues = session is not None and session is self._logged_session and first_ns >= self.latest_ns
         try:
-            self._log.append_trades(self.name, self.position, day, count, rows.tobytes(), continues=continues)
+            self._log.append_trades(self.name, self.position, day, count, columns.data, continues=continues)
         except LogTakenOver:
             self.closed = True
             raise
         self.inconsistent, self._logged_session = True, session
         with self._lock:
-            fired = self.trades(day, rows, columns, session)
+            fired = self.trades(day, columns, session)
         self.inconsistent, self._past = False, None
         return fired
 
     def _begin_day(self, day: entries.Day) -> None:
-        """Start a log file with `Began` if `day` is a new trade date.
+        """If `day` is a new trade date, start a new log file with the entry `Began`.
 
-        The files of older trade dates can then be removed whole.
+        Files that contain only stored trade dates can then be removed as a whole.
         """
         if any(day == known for known, _ in self.days):
             return
@@ -121,27 +112,16 @@ class LoggedStream(Stream):
             self._log.cut(self.name)
             self.log(entries.Began(self.run, self.own_clock, self.simulated, self.lag_ns))
 
-    async def replay(self, thread: Executor) -> AsyncGenerator[Outcome]:
-        """Apply the entries of the log from the current position on, and yield the outcome of each.
+    async def reapply(self, frame: Frame) -> Outcome | None:
+        """Apply an entry that was read from the log, to restore the stream.
 
-        thread: reads the log. Raises `LogDamaged`, `OSError`.
+        Return None if the entry is applied already, or depends on an entry that was removed. Raises `LogDamaged`,
+        `OSError`.
         """
-        loop = asyncio.get_running_loop()
-        frames = iter(self._log.read(self.name, self.position))
-        while batch := await loop.run_in_executor(thread, lambda: list(islice(frames, _FRAMES_AHEAD))):
-            for frame in batch:
-                if frame.first + frame.count > self.position:
-                    if self.amended:
-                        await self.load_history()
-                    if (outcome := self._reapply(frame)) is not None:
-                        yield outcome
-                    await asyncio.sleep(0)
-
-    def _reapply(self, frame: Frame) -> Outcome | None:
-        """Apply an entry from the log again.
-
-        Return None if that is impossible, because it needs an entry that was dropped.
-        """
+        if frame.first + frame.count <= self.position:
+            return None
+        if self.amended:
+            await self.load_history()
         first, entry = entries.part(frame, self.position, frame.first + frame.count)
         if self.position != first:  # earlier entries were dropped with their trade date
             if not isinstance(entry, entries.Began | entries.Opened):
@@ -156,13 +136,13 @@ class LoggedStream(Stream):
 
     @property
     def history_loaded(self) -> bool:
-        """Whether the log entries that recomputing the open sessions needs are in memory."""
+        """Whether the log entries that are needed to compute the open sessions again are in memory."""
         return self._past is not None and self._past[0] == self.position
 
     async def load_history(self) -> None:
-        """Read the log entries that recomputing the open sessions needs, on another thread.
+        """Read the log entries from which the open sessions can be computed again, on another thread.
 
-        A log may be slow or unavailable. Raises `OSError`, `StoreBusy`.
+        Reading may be slow, or fail while the log is unavailable. Raises `OSError`, `StoreBusy`.
         """
         if not self.history_loaded:
             self._past = await asyncio.to_thread(self._read_past, self.folded_from, self.position)
@@ -171,7 +151,7 @@ class LoggedStream(Stream):
         return position, list(entries.entries_between(self._log.read(self.name, first), first, position))
 
     def _read_history(self, first: int) -> Iterator[entries.LogEntry]:
-        """Yield the log entries from the one at position `first` up to the current position."""
+        """Yield the log entries from position `first` up to the current position."""
         if self._past is not None and self.history_loaded:
             yield from (entry for at, entry in self._past[1] if at >= first)
             return
@@ -179,7 +159,10 @@ class LoggedStream(Stream):
             yield entry
 
     def capture(self) -> Capture | None:
-        """Capture the current session for a view that is computed later. Safe from any thread."""
+        """Copy the data from which a view of the current session is computed; None before its first trade.
+
+        Safe from any thread.
+        """
         with self._lock:
             return super().capture()
 

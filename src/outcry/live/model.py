@@ -1,7 +1,7 @@
 """Stream keys, frames of logs and alert rows, and the interfaces of their stores.
 
-A snapshot is never replaced by an older one. An alert is recorded once by its
-identity, in one transaction with the position that its stream has reached.
+A snapshot is never replaced by an older one. An alert with the same identity is recorded only once. The transaction
+that records it also stores the position that its stream has reached.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,12 +27,12 @@ class StreamKey:
 
     @property
     def text(self) -> str:
-        """The key as used in file names and columns, such as `0/demo/ESZ2026`."""
+        """The key as text for file names and database columns, such as `0/demo/ESZ2026`."""
         return f"{self.owner}/{self.feed}/{self.contract.key}"
 
     @classmethod
     def read(cls, text: str, universe: Universe) -> "StreamKey":
-        """Parse `text`. Raises `LookupError`, `ValueError`."""
+        """Parse the result of `text`. Raises `LookupError`, `ValueError`."""
         owner, feed, contract = text.split("/")
         return cls(int(owner), feed, universe.contract(contract))
 
@@ -41,7 +41,7 @@ class StreamKey:
 class Frame:
     """A batch of log entries that were appended together.
 
-    It has `count` entries from position `first` on, encoded in `blob`.
+    It has `count` entries, the first of them at log position `first`, encoded in `blob`.
     """
 
     first: int
@@ -58,7 +58,10 @@ class LogInUse(Exception):
 
 
 class LogTakenOver(Exception):
-    """Another process has written to the stream's log and owns it now, so our state of the stream is invalid."""
+    """Another process has written to the stream's log and owns it now.
+
+    This process's state of the stream is therefore invalid.
+    """
 
 
 #: Parameters that are prices: 10⁻⁹ in stored alerts, numbers in answers.
@@ -83,12 +86,12 @@ PRICE_PARAMS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class AlertRow:
-    """An alert as stored. Prices in 10⁻⁹, times in ns UTC.
+    """An alert as stored. Prices are in units of 10⁻⁹, times in ns UTC.
 
-    key: `<symbol>:<type>:<epoch_ms>`. params: as in the API, with prices in 10⁻⁹. seq: number in the order of commit, 0
-    before the commit. recorded_ns: when the alert was recorded, by the clock of its feed as `at_ns` is; None for alerts
-    stored by versions without it. It is not part of the alert's identity: the same trades give the same alert whenever
-    they are played.
+    key: `<symbol>:<type>:<epoch_ms>`. params: as in the API, with prices in units of 10⁻⁹. seq: number in the order of
+    commit, 0 before the commit. recorded_ns: when the alert was recorded, by the clock of its feed, like `at_ns`; None
+    for alerts that an older version stored. It is not part of the alert's identity: the same trades give the same alert
+    whenever they are played.
     """
 
     owner: int
@@ -111,9 +114,9 @@ class AlertRow:
 
 @dataclass(frozen=True, slots=True)
 class FanOut:
-    """Who receives alerts as they are recorded.
+    """Who receives alerts at the time when they are recorded.
 
-    audience: returns the recipients for a feed's owner and a product root. now_ns: by the machine's clock. since_ns: by
+    audience: returns the recipients, given a feed's owner and a product root. now_ns: the machine's clock. since_ns: by
     the market's clock; earlier alerts are not sent.
     """
 
@@ -123,14 +126,14 @@ class FanOut:
 
 
 class AlertEntries(Protocol):
-    """Interface to the outbox, whose entries change in the same transaction as their alerts."""
+    """Interface to the outbox (messages to deliver), which changes in the same transaction as the alerts."""
 
     def enter(self, connection: Connection, alerts: Sequence[AlertRow], whom: FanOut) -> None:
-        """Write outbox entries of newly recorded alerts, for all matching subscriptions."""
+        """Write outbox entries for newly recorded alerts, one for each matching subscription."""
         ...
 
     def forget_alerts(self, connection: Connection, *which: ColumnElement[bool]) -> None:
-        """Delete alerts. Their outbox entries stay but are not sent any more."""
+        """Delete alerts that match the conditions. Their outbox entries stay but are not sent any more."""
         ...
 
 
@@ -138,9 +141,9 @@ class Snapshots(Protocol):
     """Storage of the newest snapshot of every stream. Each method may raise `StoreBusy`."""
 
     def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
-        """Store snapshots `(stream, position, bytes)`, except where a later one is stored.
+        """Store snapshots `(stream, position, bytes)`, except where a snapshot of a later position is stored.
 
-        Does not change the database revision, by which caches of answers are keyed.
+        The database revision does not change, because caches of responses would then become invalid.
         """
         ...
 

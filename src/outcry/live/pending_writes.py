@@ -1,4 +1,4 @@
-"""Entries of a stream that are written after `append` has returned, and the tasks that wait for them."""
+"""Entries of a stream that are written to files after `append` has returned, and the tasks that wait for this."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Waiter = tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]
 
 
 class TradeBatch:
-    """Trades of one session and trade date that are queued to become one frame, with the fields of a `Frame`.
+    """Trades of one session and trade date that are queued to become one frame. It has the fields of a `Frame`.
 
     The batch grows until it is written, so many single trades of a feed cost one write.
     """
@@ -31,24 +31,24 @@ class TradeBatch:
         self.size = size_of_trades(data)
 
     def add(self, count: int, data: bytes) -> None:
-        """Add rows, `LIVE_TRADE` as bytes."""
+        """Add trades to the batch. data: `LIVE_TRADE` rows as bytes."""
         self._parts.append(data)
         self.count += count
         self.size += len(data)
 
     @property
     def blob(self) -> bytes:
-        """The encoded entry."""
+        """The batch as an encoded log entry."""
         return encode(TradeRows(self.day, b"".join(self._parts)))
 
 
 class PendingWrites:
     """The entries of one stream that are queued for writing.
 
-    last: the position after the newest entry, written or not. flying: frames being written; pending: frames queued
+    last: the position after the newest entry, written or not. flying: frames being written. pending: frames queued
     after them. cuts: positions at which a new file or message starts. waiting: futures of tasks that wait until a
-    position is written. since_s: when the log last accepted anything, on the monotonic clock; valid while `writing`.
-    is_awaited: whether somebody waits for queued entries.
+    position is written. since_s: time on the monotonic clock when the log last accepted anything; valid while
+    `writing`. is_awaited: whether a task waits for queued entries.
     """
 
     __slots__ = ("cuts", "flying", "is_awaited", "key", "last", "pending", "since_s", "waiting", "writing")
@@ -65,12 +65,15 @@ class PendingWrites:
 
     @property
     def kept_to(self) -> int:
-        """The position up to which everything is written."""
+        """The log position up to which everything is written."""
         waits = self.flying or self.pending
         return waits[0].first if waits else self.last
 
     def add_trades(self, day: Day, count: int, data: bytes, *, continues: bool) -> int:
-        """Queue trades, in the newest queued batch if they continue its session; return the bytes that this adds."""
+        """Queue trades; return the number of bytes that this adds.
+
+        If they continue the session of the newest queued batch, they are added to that batch.
+        """
         newest = self.pending[-1] if self.pending else None
         position, self.last = self.last, self.last + count
         if (
@@ -88,7 +91,7 @@ class PendingWrites:
         return [Frame(one.first, one.count, one.blob) for one in (*self.flying, *self.pending)]
 
     def stalled(self, now_s: float) -> bool:
-        """Whether entries have waited for `STALL_S` without any being written."""
+        """Return whether entries have waited for `STALL_S` without any of them being written."""
         return self.writing and now_s - self.since_s >= STALL_S
 
     def wait(self) -> "asyncio.Future[None]":
@@ -99,7 +102,7 @@ class PendingWrites:
         return waiter
 
     def reached(self) -> list[Waiter]:
-        """Remove and return the tasks that waited for a position which is now written."""
+        """Remove and return the waiting tasks whose entries are written now."""
         kept = self.kept_to
         done = [waiter for waiter in self.waiting if waiter[0] <= kept]
         self.waiting = [waiter for waiter in self.waiting if waiter[0] > kept]
@@ -107,12 +110,12 @@ class PendingWrites:
 
 
 def size_of(frame: Frame | TradeBatch) -> int:
-    """Return the size of a queued frame in bytes; for a batch of trades the largest possible size."""
+    """Return the size of a queued frame in bytes. For a batch of trades it is the largest possible size."""
     return frame.size if isinstance(frame, TradeBatch) else len(frame.blob) + FRAME_BYTES
 
 
 def size_of_trades(data: bytes) -> int:
-    """Return the largest size in bytes of trades as a frame of their own. data: `LIVE_TRADE` rows."""
+    """Return the largest size in bytes that trades can have as a frame of their own. data: `LIVE_TRADE` rows."""
     return len(data) + _HEAD_BYTES + FRAME_BYTES
 
 

@@ -1,7 +1,8 @@
-"""Disk quotas of pushed feeds by user, and the reserve of free space that no push may use.
+"""Disk quotas of pushed feeds by user, and the reserve of free disk space that no push may use.
 
-The quota covers a user's live logs and tape (stored trades), imports included. They are measured off the event loop at
-most twice a minute, and admitted pushes are added in between. A user is warned from 80 % on. The operator has no quota.
+The quota covers a user's live logs and tape (stored trades), imports included. Their size is measured off the event
+loop, at most twice a minute; pushes admitted in between are added. A user is warned from 80 % of the quota on. The
+operator has no quota.
 """
 
 import asyncio
@@ -28,10 +29,11 @@ class Limits:
 
 
 class Quotas:
-    """Disk space that each user's pushed feeds use, compared with the quota. For one event loop.
+    """Disk space that each user's pushed feeds use, compared with the user's quota.
 
-    measure: returns the bytes a user has on disk; blocks. streams_of: returns the feeds and contracts of a user's
-    streams. is_short: returns whether the disk has less free space than its reserve.
+    measure: returns how many bytes a user has on disk; blocks. streams_of: returns feed and contract of each stream of
+    a user. is_short: returns whether the disk has less free space than its reserve. Not thread-safe: use it on one
+    event loop.
     """
 
     def __init__(
@@ -54,7 +56,7 @@ class Quotas:
         return Usage(count, self.limits.limit_bytes, len(self._streams_of(owner)), self.limits.limit_streams)
 
     async def admit(self, owner: int, size_bytes: int = 0) -> None:
-        """Check that a push of this size may be stored, and count it.
+        """Check that a push of this size may be stored, and add the size to the usage.
 
         Raises `InvalidRequest` with the reason `disk_reserve` or `quota`.
         """

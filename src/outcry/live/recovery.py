@@ -1,8 +1,8 @@
-"""Recovery of streams from their snapshot and log.
+"""Recovery of streams from their snapshots and logs.
 
-A damaged log is renamed, never removed, and its stream continues from the snapshot and the readable entries. Where
-several processes may write to a log, acquiring a stream is itself an entry, after which the previous owner can append
-nothing. Logs are read off the event loop.
+A damaged log is renamed, never removed, and its stream continues from the snapshot and the readable entries. If several
+processes may write to a log, a process acquires a stream by appending an entry to the log; the previous owner can
+append nothing after it. Logs are read off the event loop.
 """
 
 import asyncio
@@ -35,10 +35,10 @@ _AGAIN_S, _TRIES = 0.25, 8
 
 
 class Recovery:
-    """Restores streams from their snapshots and logs. Used by one event loop only.
+    """Restores streams from their snapshots and logs.
 
-    by: the name under which this process acquires streams in logs it shares with other processes; empty if
-    it shares none.
+    by: the name under which this process acquires streams whose logs it shares with other processes; empty if it shares
+    none. Not thread-safe: use it on one event loop.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Recovery:
     async def _snapshot(self, key: StreamKey) -> tuple[int, bytes] | None:
         """Return the stored snapshot of a stream; None if there is none or it is damaged.
 
-        The log is then read instead.
+        Without a snapshot, the stream is restored from the whole log.
         """
         found = await self.patiently(lambda: self._snapshots.snapshot(key.text))
         if found is None:
@@ -105,7 +105,7 @@ class Recovery:
             return None
 
     async def _log_lost_spans(self, runner: Runner) -> None:
-        """Log a gap for the time of lost log entries, so that no session with it counts as complete."""
+        """Log a gap for the time of lost log entries, so that no session with lost trades counts as complete."""
         first, position, stream = runner.stream.needed_from, runner.stream.position, runner.stream
 
         def work() -> list[tuple[int, int]]:
@@ -124,9 +124,8 @@ class Recovery:
             lifetime_ns(self._universe, key.contract),
             self._services,
         )
-        last = await self.patiently(
-            lambda: self._log.last(key.text)
-        )  # first: from here on this process owns the log
+        # The first access to the log: from here on this process owns it.
+        last = await self.patiently(lambda: self._log.last(key.text))
         snapshot = await self._snapshot(key)
         if snapshot is not None and snapshot[0] > last:
             # the log was removed or restored from an older backup: request its entries from the feed again
@@ -148,7 +147,8 @@ class Recovery:
     async def runner_or_empty(self, key: StreamKey, feed: Feed) -> Runner:
         """Restore a stream for a feed, as `runner` does.
 
-        If the log of a recording that is played back cannot be read, the stream starts empty.
+        If the feed plays back a recording and the log cannot be read, the stream starts empty, because the recording
+        can be played again.
         """
         try:
             return await self.runner(key)
@@ -160,7 +160,7 @@ class Recovery:
             return await self.runner(key)
 
     async def reset(self, key: StreamKey) -> None:
-        """Start a stream empty because its log is unusable. The files of the log are renamed."""
+        """Make a stream start empty, because its log is unusable. The files of the log are renamed."""
         await self.patiently(lambda: self._log.quarantine(key.text))
         await self.forget(key)
 
@@ -171,11 +171,14 @@ class Recovery:
         await self.patiently(lambda: self._live.forget_stream(key.text))
 
     async def forget_alerts(self, key: StreamKey) -> None:
-        """Remove the alerts of a stream that starts empty, so that they fire and are recorded again."""
+        """Remove the alerts of a stream that starts empty, because they will fire and be recorded again."""
         await self.patiently(lambda: self._live.forget_alerts(key))
 
     async def barred_minutes(self, runner: Runner) -> tuple[int, ...]:
-        """Return the minutes (ns UTC) for which the log has bars but no trades, of trade dates not stored yet."""
+        """Return the minutes (ns UTC) for which the stream's log has bars but no trades.
+
+        Only trade dates that are not stored yet count.
+        """
         stream = runner.stream
         if not stream.barred_ns or stream.own_clock:
             return ()

@@ -1,4 +1,4 @@
-"""Computes a session again from the entries of its stream, after trades were cancelled, corrected or replaced."""
+"""Computes a session again from its stream's log entries, after trades were cancelled, corrected or replaced."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from outcry.trades.rows import fold_rows, on_tick
 
 
 def refolded(opening: Opening, history: Iterable[log.LogEntry], tick_e9: int) -> Ladder | None:
-    """Return the ladder of a session computed again, or None if none of its trades remains.
+    """Compute a session's ladder again from log entries; return None if none of its trades remains.
 
     history: the entries since the session opened. tick_e9: the tick of the product. Raises `RangeTooWide`.
     """

@@ -1,8 +1,8 @@
 """The registry of live streams: the current state and the newest alerts of each stream, in the memory of this process.
 
-A channel is the entry of one stream. A stream is live only while its feed is connected, caught up and not stale, and a
-session is open by the feed's clock. One user's feed never answers another user's key. An alert enters the registry only
-after it is recorded.
+A channel is the registry's entry of one stream. A stream is live only while its feed is connected, caught up and not
+stale, and a session is open by the feed's clock. A user's feed never provides the answer to another user's request. An
+alert enters the registry only after the database has recorded it.
 """
 
 import threading
@@ -32,11 +32,11 @@ _OF_A_LIVE_FEED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether a stream can be answered live, and if not, why.
+    """Whether requests for a stream get a live answer, and if not, why.
 
     reason: `live`, `connecting`, `catching_up`, `stale_link`, `stale_market`, `unsubscribed`, `disconnected`, `closed`,
-    `no_trades`, `no_prior`, `degraded`, `incomplete`, `log_stalled`, `ended`, `not_front`, or the code of a feed's
-    refusal. market_ns: the feed's clock (ns UTC). trade_date: the current one of the stream.
+    `no_trades`, `no_prior`, `degraded`, `incomplete`, `log_stalled`, `ended`, `not_front`, or the code with which the
+    feed refused. market_ns: the feed's clock (ns UTC). trade_date: the current one of the stream.
     """
 
     live: bool
@@ -46,20 +46,24 @@ class Availability:
 
     @property
     def answers(self) -> bool:
-        """Whether requests for the stream's contract get a live answer; it need not be the front contract."""
+        """Whether requests for the stream's contract get a live answer.
+
+        This includes contracts other than the front.
+        """
         return self.live or self.reason == "not_front"
 
     @property
     def listed(self) -> bool:
         """Whether alerts of the stream are shown as live.
 
-        A feed that has ended or refused is not listed. A feed that has trouble, or whose session is closed, is listed.
+        They are shown while the feed is connected, has trouble, or its session is closed; not after it has ended or
+        refused.
         """
         return self.reason in _OF_A_LIVE_FEED
 
 
 class Channel:
-    """The entry of one stream in the registry. `version` increases with every change of its answers.
+    """The registry's entry of one stream. `version` increases whenever responses about the stream change.
 
     peek: computes the view of the current session, None before its first trade. It is called once per version, under
     the stream's lock.
@@ -88,16 +92,16 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class VisibleChannel:
-    """A channel that a caller may see, with the reason why: the caller's own feed or a shared one."""
+    """A channel that a caller may see, and whether it is of the caller's own feed or of a shared one."""
 
     channel: Channel
     source: LiveSource
 
 
 class Registry:
-    """All live streams of the process as channels, and their newest alerts.
+    """All live streams of the process as channels, with their newest alerts.
 
-    The engine's thread writes, any thread reads.
+    The engine's thread writes; any thread reads.
     """
 
     def __init__(self) -> None:
@@ -137,7 +141,7 @@ class Registry:
             self._moved(key)
 
     def set_availability(self, channel: Channel, availability: Availability) -> None:
-        """Set whether a channel is live, and why not.
+        """Set whether a channel's stream is live, and if not, why.
 
         Listeners are called if the reason or the trade date changed.
         """
@@ -180,23 +184,26 @@ class Registry:
         self._listeners.append(listener)
 
     def on_channels(self, follower: Callable[[StreamKey], None]) -> None:
-        """Call `follower` on the engine's thread with each channel that is added, removed or changes availability."""
+        """Call `follower` on the engine's thread with the key of each stream whose channel changes.
+
+        A channel changes when it is added or removed, or when its availability changes.
+        """
         self._followers.append(follower)
 
     # -- for readers
 
     @property
     def version(self) -> int:
-        """Return a number that changes with every alert, and with every change of a channel's availability."""
+        """Return a number that changes with every new alert, and when any stream's availability changes."""
         return self.alert_seq + self.generation
 
     def reason_counts(self) -> dict[str, int]:
-        """Count the channels by the reason of their availability."""
+        """Return the number of channels by the reason of their availability."""
         every = [c for roots in self._channels.values() for kept in roots.values() for c in kept.values()]
         return dict(Counter(channel.availability.reason for channel in every))
 
     def keys(self, owner: int | None = None) -> list[StreamKey]:
-        """Return every stream with a channel, or those of one owner."""
+        """Return the key of every stream in the registry, or of one owner's streams."""
         owned = self._channels.values() if owner is None else [self._channels.get(owner, {})]
         return [key for roots in list(owned) for kept in list(roots.values()) for key in list(kept)]
 
@@ -205,7 +212,7 @@ class Registry:
         return self._channels.get(key.owner, {}).get(key.contract.root, {}).get(key)
 
     def channels(self, scope: Scope, root: str | None = None) -> Iterator[VisibleChannel]:
-        """Yield every channel that the scope's owner may see, live or not, the user's own first."""
+        """Yield every channel that the scope's owner may see, live or not; the owner's own channels come first."""
         owned = [self._channels.get(owner, {}) for owner in (scope.user_id, OPERATOR)]
         roots = [root] if root is not None else sorted({name for kept in owned for name in list(kept)})
         for name in roots:
@@ -216,7 +223,10 @@ class Registry:
                         yield VisibleChannel(channel, source)
 
     def find(self, scope: Scope, root: str, contract: Contract | None) -> VisibleChannel | None:
-        """Return the channel that answers live for a product, or for `contract`; the user's own before a shared one."""
+        """Return the channel that answers live for a product, or for `contract` if one is given.
+
+        The user's own channel is preferred to a shared one. None if no channel answers live.
+        """
         return next(
             (
                 seen
@@ -228,11 +238,17 @@ class Registry:
         )
 
     def alerts(self, scope: Scope, root: str | None = None) -> list[AlertRow]:
-        """Return the alerts of the current trade date of each channel that the scope's owner may see, newest first."""
+        """Return the alerts that the scope's owner may see, newest first.
+
+        They are those of each channel's current trade date. root: limits them to a product.
+        """
         return self.alerts_of([seen.channel for seen in self.channels(scope, root)])
 
     def alerts_of(self, channels: Sequence[Channel]) -> list[AlertRow]:
-        """Return the alerts of the current trade date of these channels, if their feed is live, newest first."""
+        """Return the alerts of these channels' current trade dates, newest first.
+
+        Only channels with a live feed count.
+        """
         wanted = {
             (c.key.owner, c.key.feed, c.key.contract.key): c.availability.trade_date
             for c in channels
@@ -247,7 +263,7 @@ class Registry:
         ]
 
     def alerts_after(self, seq: int) -> tuple[list[AlertRow], bool]:
-        """Return the alerts numbered above `seq`, in order, and whether the registry still has all of them."""
+        """Return the alerts with a `seq` above this one, in order, and whether the registry still has all of them."""
         with self._lock:
             kept = list(self._alerts)
         at = bisect_right(kept, seq, key=lambda row: row.seq)
@@ -256,9 +272,9 @@ class Registry:
 
 
 def live_source(scope: Scope, key: StreamKey) -> LiveSource | None:
-    """Return whether the owner of a scope sees a stream as personal or as shared; None if it may not be seen.
+    """Return whether a stream is personal or shared for the owner of a scope; None if the owner may not see it.
 
-    The user's own feed is personal. The operator's feed is shared if it is granted live.
+    The user's own feed is personal. The operator's feed is shared if a grant includes live data.
     """
     if key.owner == scope.user_id:
         return "personal"

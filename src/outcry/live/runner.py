@@ -37,8 +37,8 @@ _STEADY = frozenset({"live", "no_prior", "not_front"})
 class Runner(LiveStream):
     """Runs one stream: receives a feed's rows, logs them, and stores completed sessions.
 
-    Call it on the event loop; only the view is computed on other threads. index: the calendar of the product. life:
-    when the contract can trade (ns UTC).
+    Use it on the event loop; only the view is computed on other threads. index: the calendar of the product. life: from
+    when to when the contract can trade (ns UTC).
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Runner(LiveStream):
     def begin(self, feed: ports.Feed) -> None:
         """Log the properties of a feed as the first entry of a new stream.
 
-        Raises `ValueError` if the feed's name contradicts whether its trades are simulated.
+        Raises `ValueError` if the feed has the name of a simulated feed but real trades, or the reverse.
         """
         if feed.caps.invented != (feed.name in ports.SIMULATED_SOURCES):
             raise ValueError(
@@ -71,7 +71,10 @@ class Runner(LiveStream):
             self.channel.simulated = self.stream.simulated
 
     async def _cursor(self) -> ports.Cursor:
-        """Return where the feed should start: shortly before the newest row, because trades may have been in flight."""
+        """Return where the feed should start: shortly before the newest row.
+
+        Some trades of that time may not have arrived before the interruption.
+        """
         latest_ns = self.stream.latest_ns
         barred_ns, self.barred_ns = self.barred_ns, ()
         since_ns = max(0, latest_ns - ports.OVERLAP_NS) if latest_ns else await self._begin_ns()
@@ -88,9 +91,9 @@ class Runner(LiveStream):
         )
 
     async def follow(self, feed: ports.Feed) -> None:
-        """Receive and process the events of a feed until it ends.
+        """Receive and process the events of a feed until the feed ends.
 
-        Raises `FeedLost` and `FeedRefused`, `OSError` of a full disk.
+        Raises `FeedLost`, `FeedRefused`, and `OSError` if the disk is full.
         """
         loop = asyncio.get_running_loop()
         health, stream = self.health, self.stream
@@ -124,9 +127,9 @@ class Runner(LiveStream):
             self.update_availability(loop.time())
 
     def _refuse_impossible(self, event: ports.Event) -> None:
-        """Raise `FeedLost` for an event with an impossible time, because it would end current sessions.
+        """Raise `FeedLost` for an event with an impossible time.
 
-        The intake checks rows one by one.
+        Such an event would end current sessions too early. The times of rows are checked elsewhere, by `Intake`.
         """
         if self.stream.own_clock or isinstance(event, ports.Trades | ports.Bars | ports.Replaced):
             return
@@ -141,14 +144,13 @@ class Runner(LiveStream):
                 for batch in self.intake.trades(event.rows):
                     await self._enter(batch, caps)
             case ports.Bars():
-                self._volume = (
-                    VolumeGapCheck()
-                )  # the feed's volume counter includes their lots, ours does not
+                # The feed's volume counter includes these lots, ours does not.
+                self._volume = VolumeGapCheck()
                 for batch in self.intake.bars(event.rows, event.quality, event.quality.length_ns):
                     await self._enter_bars(batch, event, caps)
             case ports.Replaced():
-                for batch in self.intake.replaced(event):
-                    self.log(batch)
+                for replacement in self.intake.replaced(event):
+                    self.log(replacement)
             case ports.Heartbeat():
                 await self._advance_time(event.at_ns)
             case ports.CaughtUp():
@@ -172,20 +174,21 @@ class Runner(LiveStream):
     def _take_directly(self, rows: Rows) -> bool:
         """Apply trades without checks if they continue the current session, as nearly all trades do.
 
-        Return False if none was applied, because the rows need the checks of `_enter`.
+        Return False, and apply none, if the trades need the checks of `_enter`.
         """
         if not len(rows) or len(rows) > _MOST_ROWS or self.channel.availability.reason not in _STEADY:
             return False
         columns = self.intake.plain(rows, self.stream.deadline_ns, self.stream.lag_ns)
         if columns is None:
             return False
-        self._traded(self.stream.log_trades(self.intake.day, rows, columns), columns)
+        self._traded(self.stream.log_trades(self.intake.day, columns), columns)
         return True
 
     async def settle(self) -> None:
-        """Store sessions that ended while no task receives the feed.
+        """Store the sessions that have ended since the feed was disconnected.
 
-        The missing time is logged as a gap, which the feed may fill when it returns.
+        Call it only while no task receives from the feed. The time without data is logged as a gap, which the feed may
+        fill when it returns.
         """
         market_ns, stream = self.market_ns, self.stream
         while stream.deadline_ns <= market_ns:
@@ -196,7 +199,7 @@ class Runner(LiveStream):
             await self._pass_deadlines(deadline_ns)
 
     async def _yield_to_others(self) -> None:
-        """Let other tasks run if this stream has used the event loop for long."""
+        """Let other tasks run if this stream has used the event loop for too long at a time."""
         loop = asyncio.get_running_loop()
         if loop.time() - self._since_s > _LONGEST_TURN_S:
             await asyncio.sleep(0)
@@ -212,7 +215,7 @@ class Runner(LiveStream):
         return self._days[trade_date]
 
     async def _enter(self, batch: SessionRows, caps: ports.FeedCaps) -> None:
-        """Log and apply trades of one session, in batches that end where another session must be stored."""
+        """Log and apply trades of one session in batches. A batch ends where another session must be stored first."""
         rows = batch.rows
         while len(rows):
             await self._yield_to_others()
@@ -223,7 +226,7 @@ class Runner(LiveStream):
             fit = int(np.searchsorted(rows["ts_event"], self.stream.deadline_ns))
             part = rows[: min(fit or len(rows), _MOST_ROWS)]
             columns = columns_of(part, self._tick_e9, self.stream.lag_ns)
-            self._traded(self.stream.log_trades(batch.day, part, columns), columns)
+            self._traded(self.stream.log_trades(batch.day, columns), columns)
             rows = rows[len(part) :]
 
     async def _enter_bars(self, batch: SessionRows, event: ports.Bars, caps: ports.FeedCaps) -> None:
@@ -239,7 +242,7 @@ class Runner(LiveStream):
             self.log(entries.BarRows(batch.day, row.tobytes(), event.quality, bar_ns, event.backfill))
 
     async def _advance_time(self, at_ns: int) -> None:
-        """Advance event time to a timestamp (ns UTC) without a trade."""
+        """Advance event time to a time (ns UTC) at which nothing traded."""
         self._beat_ns = max(self._beat_ns, at_ns)
         await self._pass_deadlines(at_ns)
         if self.stream.due_ns <= at_ns:
@@ -257,7 +260,10 @@ class Runner(LiveStream):
         await self._advance_time(event.at_ns)
 
     def _log_gaps_before(self, first_ns: int, complete_ns: int, caps: ports.FeedCaps) -> None:
-        """Log a new gap, and the gaps that the feed has filled, before a session of that time (ns UTC) is stored."""
+        """Log a new gap, and the gaps that the feed has filled, before a row at `first_ns` (ns UTC) is applied.
+
+        They must be in the log before the session of that time is stored.
+        """
         for entry in self._gaps.before(first_ns, complete_ns, caps):
             self.log(entry)
 

@@ -1,4 +1,4 @@
-"""The streams of a process, by name, owner and feed."""
+"""The runners (one for each stream) of a process, by stream name, by owner and by feed."""
 
 from collections.abc import Collection, Iterator, Mapping, ValuesView
 
@@ -6,9 +6,9 @@ from outcry.live.runner import Runner
 
 
 class Runners(Mapping[str, Runner]):
-    """The runners of a process by the name of their stream, and by owner and feed.
+    """The runners of a process, by the name of their stream, and by owner and feed.
 
-    With thousands of streams, a search through all of them would be too slow.
+    With thousands of streams, searching all of them would be too slow.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Runners(Mapping[str, Runner]):
         return len(self._all)
 
     def values(self) -> ValuesView[Runner]:
-        """Return all runners. Copy the result at once if another thread may add to it."""
+        """Return all runners. If another thread may add runners, copy the result at once."""
         return self._all.values()
 
     def put(self, runner: Runner) -> None:

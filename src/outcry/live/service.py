@@ -14,7 +14,7 @@ OnPush = Callable[[int, Feed, Contract], object]
 
 
 class Pushes(Protocol):
-    """The feeds that other programs push to this process."""
+    """Interface to the feeds that other programs push to this process."""
 
     def subscribe(self, listener: OnPush) -> None:
         """Call `listener` for each contract that starts to be pushed."""
@@ -26,7 +26,7 @@ class Pushes(Protocol):
 
 
 class Runs(Protocol):
-    """Interface of a component that runs its own feeds on the engine, such as users' connections."""
+    """Interface of a component that runs its own feeds on the engine, such as the users' broker connections."""
 
     async def start(self) -> None:
         """Start in the background."""
@@ -40,7 +40,7 @@ class Runs(Protocol):
 class LiveService:
     """Starts and stops all live components on the running event loop.
 
-    feeds: the operator's own, with their owner. connections: the users' connections.
+    feeds: the operator's own feeds, with their owner. connections: the users' broker connections.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class LiveService:
         self._starting: asyncio.Task[None] | None = None
 
     async def start(self, report: Report) -> None:
-        """Start in the background, so that answers do not wait until the logs are read."""
+        """Start in the background, so that requests are answered while the logs are still being read."""
         self.engine.report = report
         self._starting = asyncio.get_running_loop().create_task(self._start())
         self._starting.add_done_callback(self._started)
@@ -85,7 +85,7 @@ class LiveService:
             await self._connections.start()
 
     def counted(self) -> dict[str, int]:
-        """Return the number of rows accepted from all feeds, and of rows rejected, by reason."""
+        """Return the number of rows accepted from all feeds, and of rows rejected, by reason of rejection."""
         return self.engine.counted()
 
     async def stop(self) -> None:

@@ -1,7 +1,7 @@
 """Stores completed sessions and trade dates from the log of their stream.
 
-They are persisted in the log first, and only the process that owns the stream stores them, so that a paused process
-does not overwrite what the new owner has stored. A busy database delays a live stream only briefly.
+Their rows must be persisted in the log first. Only the process that owns the stream stores them, so that a process that
+was paused does not overwrite what the new owner has stored. A busy database delays a live stream only briefly.
 """
 
 import asyncio
@@ -16,8 +16,7 @@ from outcry.live.live_stream import LiveStream
 from outcry.live.model import LogTakenOver
 from outcry.live.trade_log import TradeLog
 from outcry.recordings.file_model import FileRefused
-from outcry.recordings.tape import TapeDamaged
-from outcry.recordings.tape_changes import TapeInUse
+from outcry.recordings.tape_errors import TapeDamaged, TapeInUse
 
 #: A busy store delays a live stream no longer than this. After it the session is stored in the background.
 PATIENCE_S = 5.0
@@ -37,7 +36,7 @@ class SessionWriter:
     async def store(self, live: LiveStream, what: str) -> bool:
         """Store every session and trade date of a stream that has ended; return False if the call must be repeated.
 
-        Raises `LogTakenOver`.
+        what: the session or trade date to name in reports of problems. Raises `LogTakenOver`.
         """
         stream = live.stream
         position, covered, settled_ns = stream.position, stream.covered(), stream.time_ns

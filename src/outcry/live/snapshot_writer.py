@@ -1,7 +1,7 @@
 """Stores snapshots of streams in the database, and syncs the log to disk, all off the event loop.
 
-A snapshot is stored only after every alert and log entry before it is stored, because recovery reads nothing before a
-snapshot.
+Recovery reads nothing before a snapshot. Therefore a snapshot is stored only after every earlier alert is recorded and
+every earlier log entry is persisted.
 """
 
 import asyncio
@@ -26,7 +26,10 @@ PATIENCE_S = 5.0
 
 
 class _Taken(NamedTuple):
-    """A snapshot that is about to be stored. needed_from: the oldest log position that recovery from it still needs."""
+    """A snapshot that is about to be stored.
+
+    needed_from: the oldest log position that a recovery from it still needs.
+    """
 
     runner: Runner
     needed_from: int
@@ -47,7 +50,7 @@ class SnapshotWriter:
     async def keep_snapshots(self, runners: Mapping[str, Runner]) -> None:
         """Store a snapshot of each stream regularly. Never ends.
 
-        One is stored at a time, so that no stream delays the others.
+        Snapshots are stored one at a time, so that no stream delays the others.
         """
         while True:
             moved = [r for r in runners.values() if r.saved_position != r.stream.position]
@@ -64,7 +67,7 @@ class SnapshotWriter:
             await asyncio.sleep(pause_s)
 
     def _take(self, runner: Runner) -> _Taken | None:
-        """Take a snapshot of a stream; None if it needs entries of the log that cannot be read now."""
+        """Take a snapshot of a stream. None if the snapshot needs log entries that cannot be read now."""
         needed_from = runner.stream.needed_from
         try:
             return _Taken(runner, needed_from, runner.stream.snapshot())
@@ -80,7 +83,7 @@ class SnapshotWriter:
             self._report(LogEvent.SESSION_STORE_FAILED, stream=runner.name, problem=repr(problem))
 
     async def save(self, runners: Sequence[Runner]) -> None:
-        """Store pending sessions and snapshots of streams before they are released, within `PATIENCE_S` seconds."""
+        """Store pending sessions and snapshots of streams that will be released, within `PATIENCE_S` seconds."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 kept = [runner for runner in runners if await is_persisted(runner.stream.persisted())]

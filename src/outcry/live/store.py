@@ -1,7 +1,8 @@
 """Storage of alerts, positions and snapshots of live streams in the database.
 
-An alert is recorded once by its identity, in one transaction with the position that its stream has reached. A position
-never decreases. Nothing here changes the revision, because that would invalidate every cached answer every few seconds.
+An alert with the same identity is recorded only once. The transaction that records it also stores the position that its
+stream has reached; a position never decreases. Nothing here changes the database revision, because that would
+invalidate every cached response every few seconds.
 """
 
 import json
@@ -27,9 +28,9 @@ ALERT_COLUMNS = tuple(schema.alerts.c[name] for name in _ALERT_FIELDS)
 
 
 class LiveStore:
-    """Storage of alerts, of the position up to which each stream's alerts are stored, and of snapshots.
+    """Storage of alerts, of the position up to which each stream's alerts are recorded, and of snapshots.
 
-    Implements `Snapshots`. Every method may raise `StoreBusy`. entries: the outbox entries that change together with
+    Implements `Snapshots`. Every method may raise `StoreBusy`. entries: the outbox, whose entries change together with
     alerts.
     """
 
@@ -37,7 +38,7 @@ class LiveStore:
         self._database, self._entries = database, entries
 
     def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
-        """Store snapshots `(stream, position, bytes)`, except where a later one is stored."""
+        """Store snapshots `(stream, position, bytes)`, except where a snapshot of a later position is stored."""
         newest: dict[str, dict[str, Any]] = {}
         for stream, position, data in rows:
             if stream not in newest or newest[stream]["position"] <= position:
@@ -54,7 +55,7 @@ class LiveStore:
         return None if row is None else (row["position"], row["data"])
 
     def all_snapshots(self) -> Sequence[tuple[str, int, bytes]]:
-        """Return every stream's snapshot, as stored."""
+        """Return the snapshots of all streams, as stored."""
         table = schema.snapshots
         with self._database.reading() as connection:
             rows = connection.execute(select(table).order_by(table.c.stream)).mappings()
@@ -80,14 +81,14 @@ class LiveStore:
             connection.execute(table.delete().where(table.c.stream == key))
 
     def forget_alerts(self, key: StreamKey) -> None:
-        """Remove the alerts of a stream that starts empty; they fire and are recorded again."""
+        """Remove the alerts of a stream that starts empty, because they will fire and be recorded again."""
         table = schema.alerts
         mine = (table.c.owner == key.owner, table.c.feed == key.feed, table.c.contract == key.contract.key)
         with self._database.write(moves="nothing", patience_s=_PATIENCE_S) as connection:
             self._entries.forget_alerts(connection, *mine)
 
     def forget_feed(self, connection: Connection, feed: str) -> None:
-        """Remove the alerts, snapshots and positions of all feeds of a name, within a transaction."""
+        """Remove the alerts, snapshots and positions of all feeds with this name, within a transaction."""
         self._entries.forget_alerts(connection, schema.alerts.c.feed == feed)
         for table in (schema.snapshots, schema.positions):
             streams = connection.execute(select(table.c.stream)).scalars()
@@ -103,12 +104,12 @@ class LiveStore:
     def record_alerts(
         self, alerts: Sequence[AlertRow], positions: Mapping[str, int], fan_out: FanOut | None = None
     ) -> Sequence[AlertRow]:
-        """Store new alerts and the positions reached in one transaction.
+        """Store new alerts, and the positions that their streams have reached, in one transaction.
 
-        Return the new alerts with `seq`, in order. An existing alert with the same owner, feed and key is left as it
-        is, and so is a stored position that is later. fan_out: adds each new alert in the same transaction to the
-        outbox of matching subscriptions. These are active or disabled, match the alert's symbol and severity, and
-        belong to an enabled user who may see it.
+        Return the new alerts with `seq`, in order. An alert with the same owner, feed and key as a stored one is not
+        stored again, and a stored position that is later stays. fan_out: adds each new alert, in the same transaction,
+        to the outbox of matching subscriptions. These are active or disabled, match the alert's symbol and severity,
+        and belong to an enabled user who may see the alert.
         """
         if not alerts and not positions:
             return []
@@ -133,7 +134,10 @@ class LiveStore:
         first: date | None = None, last: date | None = None, before_seq: int | None = None, limit: int = 1000,
         newest_first: bool = False,
     ) -> Sequence[AlertRow]:  # fmt: skip
-        """Return alerts of these owners, or of all, by `seq`."""
+        """Return alerts of these owners (None: of all owners), ordered by `seq`.
+
+        after_seq, before_seq: limits, not included. first, last: trade dates, included.
+        """
         column = schema.alerts.c
         wanted = [column.seq > after_seq]
         if owners is not None:
@@ -169,17 +173,17 @@ class LiveStore:
 
 
 def _advance(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows by stream, each unless a row of a later position exists."""
+    """Insert or update one row for each stream in a table, unless the stored row has a later position."""
     if rows:
         connection.execute(_unless_later(connection.dialect.name, table), rows)
 
 
 @cache
 def _unless_known(dialect: str) -> Any:
-    """Build the statement that inserts new alerts and returns their number and identity.
+    """Build the statement that inserts those alerts that are new, and returns their number and identity.
 
-    Each database needs its own part of SQLAlchemy. The statement is cached because building it takes longer than
-    running it.
+    SQLAlchemy has a different construct for each database. The statement is cached because building it takes longer
+    than running it.
     """
     identity = [schema.alerts.c.owner, schema.alerts.c.feed, schema.alerts.c.key]
     statement = _insert(dialect)(schema.alerts).on_conflict_do_nothing(index_elements=identity)
@@ -212,7 +216,7 @@ def _plain(alert: AlertRow) -> dict[str, Any]:
 
 
 def read_alert(row: Mapping[Any, Any]) -> AlertRow:
-    """Build an alert from the columns of its table, each by its name."""
+    """Build an alert from a row of its table, column by column."""
     changed: dict[str, Any] = {
         "type": AlertType(row["type"]), "session": SessionKind(row["session"]),
         "params": json.loads(row["params"]), "invented": bool(row["invented"]),

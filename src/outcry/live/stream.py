@@ -1,8 +1,8 @@
 """One ordered stream: computes levels and alerts from log entries, without any input or output.
 
-A stream has at most two sessions: the current one, and the one before until five minutes after its close. While the
+A stream has at most two sessions: the current one and, until five minutes after its close, the one before. While the
 history of a new stream is loaded, and in a session whose beginning is missing, alerts count as fired but are not
-reported. A trade received more than five seconds late fires nothing.
+reported. A trade that is received more than five seconds late fires nothing.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +21,6 @@ from outcry.market.live_session import Capture, LiveSession
 from outcry.market.opening import Opening
 from outcry.trades.coverage import GRACE_NS, merged_gaps
 from outcry.trades.feed import OVERLAP_NS
-from outcry.trades.records import Rows
 
 #: Entries of the log from a position on, up to the one being applied.
 History = Callable[[int], Iterable[log.LogEntry]]
@@ -31,7 +30,7 @@ SessionAlert = tuple[Opening, Fired]
 
 @dataclass(slots=True)
 class Outcome:
-    """What the application of a log entry caused.
+    """Result of applying a log entry to a stream.
 
     fired: alerts, each with the opening of its session. ended: sessions and trade dates to store, such as `rth
     2026-01-02`.
@@ -41,7 +40,7 @@ class Outcome:
     ended: list[str] = field(default_factory=list[str])
 
     def add(self, opening: Opening, fired: Sequence[Fired]) -> None:
-        """Add the alerts of a session, unless its contract is not the front one."""
+        """Add the alerts that a session fired, unless its contract is not the front contract."""
         if opening.front:
             self.fired += [(opening, alert) for alert in fired]
 
@@ -59,13 +58,13 @@ class Stream(StreamState):
     # -- queries
 
     def capture(self) -> Capture | None:
-        """Capture the current session; None before its first trade."""
+        """Copy the state of the current session, to compute a view from it. None before its first trade."""
         self._settle()
         capture = self.current.capture() if self.current else None
         return replace(capture, overnight_ladder=self._night_of(capture.opening)) if capture else None
 
     def _night_of(self, opening: Opening) -> Ladder | None:
-        """Return the ladder of the overnight session before a regular one."""
+        """Return the ladder of the overnight session before a regular one, if this stream has it."""
         if opening.kind is not SessionKind.RTH:
             return None
         before = self.sessions[-2] if len(self.sessions) > 1 else None
@@ -75,12 +74,10 @@ class Stream(StreamState):
 
     # -- entries
 
-    def trades(
-        self, day: log.Day, rows: Rows, columns: Columns, session: LiveSession | None
-    ) -> Sequence[SessionAlert]:
-        """Apply trades in order, as the entry at `position`, and advance the position; return the alerts they fired.
+    def trades(self, day: log.Day, columns: Columns, session: LiveSession | None) -> Sequence[SessionAlert]:
+        """Apply the trades of the log entry at `position` in order; advance `position`; return the alerts they fired.
 
-        columns: the same rows as lists. session: the session of the rows; None if it ended long ago.
+        session: the session of the trades; None if it ended long ago.
         """
         if self.amended:
             self._settle()
@@ -90,7 +87,7 @@ class Stream(StreamState):
         if not self.covered_ns:
             self.covered_ns = first_ns
         self.latest_ns, self.time_ns = max(self.latest_ns, newest_ns), max(self.time_ns, newest_ns)
-        self._keep_recent(newest_ns, rows)
+        self._keep_recent(newest_ns, columns.data)
         self.position += len(columns.at_ns)
         if session is None or self.degraded:  # the recording will have the trades
             return ()
@@ -100,19 +97,20 @@ class Stream(StreamState):
                 fired = session.trades(columns.at_ns, columns.ticks, columns.sizes)
             else:
                 for first, last, watched in _stretches(columns.old):
-                    at_ns, ticks, sizes = (column[first:last] for column in columns[:3])
-                    fired += session.trades(at_ns, ticks, sizes, watched=watched)
+                    fired += session.trades(
+                        columns.at_ns[first:last], columns.ticks[first:last], columns.sizes[first:last],
+                        watched=watched,
+                    )  # fmt: skip
         except RangeTooWide as problem:
             self.degraded = str(problem)
         return [(session.opening, alert) for alert in fired] if fired and session.opening.front else ()
 
     def apply(self, entry: log.LogEntry) -> Outcome:
-        """Apply the entry at `position`, advance the position, and return what the entry caused."""
+        """Apply the next log entry, which is at `position`; advance `position`; return what the entry caused."""
         done = Outcome()
         if isinstance(entry, log.TradeRows):
-            rows = entry.rows
-            columns = columns_of(rows, self._tick_e9, self.lag_ns)
-            done.fired += self.trades(entry.day, rows, columns, self.session_at(columns.at_ns[0]))
+            columns = columns_of(entry.rows, self._tick_e9, self.lag_ns)
+            done.fired += self.trades(entry.day, columns, self.session_at(columns.at_ns[0]))
             return done
         if not isinstance(entry, log.Amended | log.Replacement | log.BarRows):
             self._settle()
@@ -173,7 +171,7 @@ class Stream(StreamState):
         self._opened_at.append(self.position)
 
     def session_at(self, at_ns: int) -> LiveSession | None:
-        """Return the session at a time (ns UTC); None if it is not open, or ended long ago."""
+        """Return the session at a time (ns UTC). None if it is not open yet, or ended long ago."""
         for session in reversed(self.sessions):
             if session.open_ns <= at_ns < session.close_ns:
                 return session
@@ -184,9 +182,8 @@ class Stream(StreamState):
         start_ns, newest = int(rows["ts_event"][0]), int(rows["ts_event"][-1])
         if not self.covered_ns:
             self.covered_ns = start_ns
-        if (
-            start_ns < self.latest_ns
-        ):  # some trades of this bar may be applied already; the bar counts all of them
+        # Some trades of this bar may be applied already; the bar counts all of them.
+        if start_ns < self.latest_ns:
             self.amended = True
         self.last_bar_ns = max(self.last_bar_ns, newest)
         self.barred_ns = max(self.barred_ns, newest + entry.bar_ns)
@@ -233,7 +230,7 @@ class Stream(StreamState):
         self._silence()
 
     def _silence(self) -> None:
-        """Set for each session whether its alerts are reported or only count as fired."""
+        """Set for each session whether its alerts are reported, or count as fired without a report."""
         for session in self.sessions:
             session.silence(on=self._silent(session.opening))
 
@@ -241,8 +238,8 @@ class Stream(StreamState):
         """Return whether alerts of a session are not reported, because they are old or its beginning is missing."""
         return not self.warm or self.lacks_beginning(opening)
 
-    def _keep_recent(self, newest_ns: int, rows: Rows) -> None:
-        self._recent.append((newest_ns, rows))
+    def _keep_recent(self, newest_ns: int, data: bytes) -> None:
+        self._recent.append((newest_ns, data))
         horizon_ns = self.latest_ns - OVERLAP_NS
         while self._recent[0][0] < horizon_ns:
             self._recent.popleft()
@@ -250,7 +247,7 @@ class Stream(StreamState):
     def _settle(self) -> None:
         """Compute the open sessions again after trades were cancelled, corrected or replaced by bars.
 
-        Several such changes cause one computation.
+        Several such changes in a row are handled by one computation.
         """
         if not self.amended:
             return
@@ -266,16 +263,19 @@ class Stream(StreamState):
     # -- snapshots
 
     def dump(self) -> bytes:
-        """Return the whole state before the entry at `position` as bytes."""
+        """Return the whole state as bytes: the result of all log entries before `position`."""
         return self.hold().encode()
 
     def hold(self) -> StreamSnapshot:
-        """Copy the state within microseconds. The copy is encoded later on another thread."""
+        """Copy the state within microseconds. Another thread encodes the copy later."""
         self._settle()
         return self.copied()
 
 
 def _stretches(old: Sequence[bool]) -> Iterable[tuple[int, int, bool]]:
-    """Yield `(first, last, watched)` for runs of rows: all too old to fire alerts, or none too old."""
+    """Yield `(first, last, watched)` for each group of consecutive trades.
+
+    watched: whether the trades of the group are recent enough to fire alerts.
+    """
     edges = [0, *(at for at in range(1, len(old)) if old[at] != old[at - 1]), len(old)]
     return [(a, b, not old[a]) for a, b in pairwise(edges)]

@@ -1,4 +1,4 @@
-"""Snapshots of a stream: copied within microseconds on the event loop, encoded on another thread."""
+"""Snapshots of a stream. The event loop copies the state within microseconds; another thread encodes the copy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class SessionPart(msgspec.Struct, array_like=True):
 
 
 class SnapshotRecord(msgspec.Struct, array_like=True):
-    """The encoded state of a stream. The order of fields is the format; change `VERSION` with it."""
+    """The encoded state of a stream. The order of the fields is the format: after a change, also change `VERSION`."""
 
     version: int
     run: str
@@ -71,11 +71,12 @@ class SnapshotRecord(msgspec.Struct, array_like=True):
 class StreamSnapshot:
     """The copied state of a stream, not encoded yet.
 
-    sessions: with their openings and positions. recent: rows of the last seconds. rest: all other fields.
+    sessions: each with its opening and log position. recent: the rows of the last seconds, in batches of `LIVE_TRADE`
+    as bytes. rest: all other fields.
     """
 
     sessions: list[tuple[Opening, int, dict[str, Any]]]
-    recent: list[Rows]
+    recent: list[bytes]
     rest: SnapshotRecord
 
     def encode(self) -> bytes:
@@ -87,12 +88,12 @@ class StreamSnapshot:
 
 
 def sealed(stream: str, position: int, data: bytes) -> bytes:
-    """Return an encoded snapshot with a digest over its stream, position and bytes, as it is stored."""
+    """Return an encoded snapshot in the form in which it is stored, with a digest over stream, position and bytes."""
     return _SEAL + _digest(stream, position, data) + data
 
 
 def unsealed(stream: str, position: int, data: bytes) -> bytes:
-    """Return the encoded snapshot of a stored one after checking its digest. Raises `SnapshotDamaged`."""
+    """Check the digest of a stored snapshot, and return the encoded snapshot in it. Raises `SnapshotDamaged`."""
     if not data.startswith(_SEAL):
         if data[:1] == _ARRAY:
             return data
@@ -118,7 +119,7 @@ def read(data: bytes) -> SnapshotRecord:
 
 
 def plays_back(data: bytes) -> bool:
-    """Return whether a snapshot is of a played recording, which can be played again."""
+    """Return whether the stream of a snapshot plays back a recording, which can be played again."""
     try:
         return read(data).own_clock
     except ValueError:
@@ -126,7 +127,7 @@ def plays_back(data: bytes) -> bool:
 
 
 def night_bytes(night: tuple[date, Ladder] | None) -> tuple[str, bytes] | None:
-    """Encode a completed overnight session."""
+    """Encode a completed overnight session: its trade date and its ladder."""
     return (str(night[0]), dump(night[1])) if night else None
 
 
@@ -135,7 +136,7 @@ def night_of(held: tuple[str, bytes] | None) -> tuple[date, Ladder] | None:
     return (date.fromisoformat(held[0]), load(held[1])) if held else None
 
 
-def since(chunks: Sequence[Rows], first_ns: int) -> Rows:
-    """Return rows from an event time (ns UTC) on, in order of arrival."""
-    rows = [chunk[chunk["ts_event"] >= first_ns] for chunk in chunks]
-    return np.concatenate(rows) if rows else np.zeros(0, LIVE_TRADE)
+def since(batches: Sequence[bytes], first_ns: int) -> Rows:
+    """Return rows from an event time (ns UTC) on, in order of arrival. batches: `LIVE_TRADE` rows as bytes."""
+    rows = np.frombuffer(b"".join(batches), LIVE_TRADE)
+    return rows[rows["ts_event"] >= first_ns]

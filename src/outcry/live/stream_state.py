@@ -1,4 +1,4 @@
-"""The state of a stream between two entries: its sessions, the time it covers, and its snapshots."""
+"""The computed state of a stream after a log entry: its sessions, the time it covers, and its snapshots."""
 
 from collections import deque
 from datetime import date
@@ -17,9 +17,9 @@ from outcry.trades.records import Quality, Rows
 
 
 class StreamState:
-    """The computed state of one contract of one feed.
+    """The computed state of one contract of one feed. Its subclass `Stream` changes the state.
 
-    `Stream` changes it. tick_e9: the tick of the product.
+    tick_e9: tick size of the product in units of 10⁻⁹.
     """
 
     def __init__(self, tick_e9: int) -> None:
@@ -52,8 +52,8 @@ class StreamState:
         self.degraded = ""
         #: Whether the open sessions must be refolded before the next query or entry.
         self.amended = False
-        #: Batches of recent rows with the time of the newest row of each.
-        self._recent: deque[tuple[int, Rows]] = deque()
+        #: Batches of recent rows (`LIVE_TRADE` as bytes) with the time of the newest row of each.
+        self._recent: deque[tuple[int, bytes]] = deque()
         #: When the earliest open session or trade date has been over for five minutes and must be stored.
         self.deadline_ns = NEVER_NS
 
@@ -61,47 +61,47 @@ class StreamState:
 
     @property
     def current(self) -> LiveSession | None:
-        """The current session, or the last one."""
+        """The current session; after its end, the last one."""
         return self.sessions[-1] if self.sessions else None
 
     @property
     def due_ns(self) -> int:
-        """The event time (ns UTC) from which a `Mark` (time without a trade) has an effect.
+        """The event time (ns UTC) from which on a `Mark` (time that passed without a trade) has an effect.
 
-        A session without trades has nothing to close.
+        A session without trades has no bars or brackets to close.
         """
         dues = [session.due_ns for session in self.sessions if not session.empty]
         return min([*dues, self.deadline_ns])
 
     @property
     def recent(self) -> Rows:
-        """Rows of the two seconds before the newest, in order of arrival."""
-        return stream_snapshot.since([rows for _, rows in self._recent], self.latest_ns - OVERLAP_NS)
+        """The rows of the two seconds before the newest row, in order of arrival."""
+        return stream_snapshot.since([data for _, data in self._recent], self.latest_ns - OVERLAP_NS)
 
     def covered(self) -> list[Span]:
         """Return the time spans (ns UTC) in which the stream has every trade.
 
-        The importer joins spans that are close to each other. The spans around a gap are therefore shortened, so that
-        they are too far apart to be joined.
+        The importer merges spans that are close to each other. The spans around a gap are therefore shortened, so that
+        the importer does not merge them.
         """
         return without_gaps((self.covered_ns, self.time_ns), self.holes) if self.covered_ns else []
 
     def lacks_beginning(self, opening: Opening) -> bool:
         """Return whether a gap covers the end of a session's first five minutes, so that its levels are unknown.
 
-        Gaps later in the session do not count; its levels are computed from the received trades.
+        Later gaps do not count: the session's levels are then computed from the trades that were received.
         """
         edge_ns = opening.open_ns + GRACE_NS
         return any(first_ns <= edge_ns < last_ns for first_ns, last_ns in self.holes)
 
     @property
     def folded_from(self) -> int:
-        """The log position from which entries are read to compute the open sessions again."""
+        """The log position from which on entries are needed to compute the open sessions again."""
         return min([self.position, *self._opened_at])
 
     @property
     def needed_from(self) -> int:
-        """The oldest position of the log that open sessions and unstored trade dates still need."""
+        """The oldest log position that is still needed, for open sessions or for trade dates that are not stored."""
         return min([self.position, *(at for _, at in self.days), *self._opened_at])
 
     def _set_deadline(self) -> None:
@@ -112,7 +112,10 @@ class StreamState:
     # -- snapshots
 
     def copied(self) -> stream_snapshot.StreamSnapshot:
-        """Copy the state within microseconds, to be encoded on another thread. The sessions must be settled."""
+        """Copy the state within microseconds, so that another thread can encode it.
+
+        Call it only if no session has to be computed again.
+        """
         parts = [
             (session.opening, at, session.state())
             for session, at in zip(self.sessions, self._opened_at, strict=True)
@@ -124,7 +127,7 @@ class StreamState:
             list(self.days), b"", self.last_bar_ns, self.barred_ns, self.degraded,
             stream_snapshot.night_bytes(self.night),
         )  # fmt: skip
-        return stream_snapshot.StreamSnapshot(parts, [rows for _, rows in self._recent], rest)
+        return stream_snapshot.StreamSnapshot(parts, [data for _, data in self._recent], rest)
 
     def restore(self, position: int, data: bytes) -> bool:
         """Restore the state from a snapshot; return False and change nothing if it cannot be read."""
@@ -137,11 +140,12 @@ class StreamState:
     def load(self, position: int, data: bytes) -> None:
         """Restore the state at a log position from a snapshot that `StreamSnapshot.encode` wrote.
 
-        Raises `ValueError` before it changes anything.
+        Raises `ValueError`, and then changes nothing.
         """
         found = stream_snapshot.read(data)
         sessions = [LiveSession.load(Opening.load(part.opening), part.data) for part in found.sessions]
-        recent, night = np.frombuffer(found.recent, LIVE_TRADE), stream_snapshot.night_of(found.night)
+        times = np.frombuffer(found.recent, LIVE_TRADE)["ts_event"]
+        night = stream_snapshot.night_of(found.night)
         self.position, self.sessions = position, sessions
         self._opened_at = [part.opened_at for part in found.sessions]
         self.run, self.own_clock, self.simulated = found.run, found.own_clock, found.invented
@@ -151,5 +155,5 @@ class StreamState:
         self.holes, self.pending, self.days = found.holes, found.pending, found.days
         self.last_bar_ns, self.barred_ns = found.last_bar_ns, found.barred_ns
         self.degraded, self.night = found.degraded, night
-        self._recent = deque([(int(recent["ts_event"].max()), recent)] if len(recent) else [])
+        self._recent = deque([(int(times.max()), found.recent)] if len(times) else [])
         self._set_deadline()

@@ -1,4 +1,4 @@
-"""The status of a stream for the component that runs its feed, in this process or another."""
+"""The status of a stream, for the component that runs the stream's feed in this process or another."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ from outcry.live.runner import Runner
 class StreamStatus:
     """The status of a stream and of the feed that delivers it.
 
-    link: phase of the feed's connection. reason: why the stream is or is not available (`Availability`). lost: code of
-    the last lost connection. login: whether the vendor refused the login. subscribed: whether the vendor sends the
-    contract.
+    link: phase of the feed's connection. reason: why the stream is or is not available (`Availability`). lost: code
+    with which the connection was lost last. login: whether the vendor refused the login. subscribed: whether the vendor
+    sends the contract.
     """
 
     link: Phase
@@ -26,9 +26,9 @@ class StreamStatus:
 class StreamProgress:
     """Up to when a stream has data, for a feed that runs in another process.
 
-    Times in ns UTC, 0 if there is none. latest_ns: the newest row. time_ns: end of the complete data, logged gaps
-    excepted. barred_ns: starts of minutes for which there are bars but no trades (`Cursor`). begin_ns: where the
-    history of a stream without rows starts.
+    Times are ns UTC, 0 if there is none. latest_ns: time of the newest row. time_ns: until then the data is complete,
+    except for gaps in the log. barred_ns: starts of the minutes for which there are bars but no trades (`Cursor`).
+    begin_ns: where the history of a stream without rows starts.
     """
 
     latest_ns: int
@@ -38,7 +38,7 @@ class StreamProgress:
 
 
 def status_of(runner: Runner) -> StreamStatus:
-    """Return the current status of a stream, with the vendor's own reason if it does not send the contract."""
+    """Return the current status of a stream. If the vendor does not send the contract, the reason is the vendor's."""
     reason, health = runner.channel.availability.reason, runner.health
     said = runner.channel.feed_code if reason == "unsubscribed" else ""
     return StreamStatus(

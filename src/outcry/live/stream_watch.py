@@ -1,4 +1,4 @@
-"""Periodic checks of the streams: stalled links, markets and logs, ended sessions, clock drift."""
+"""Periodic checks of all streams: stalled connections, markets and logs, ended sessions, clock drift."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -24,7 +24,7 @@ LOST_FOR_GOOD_S = 3600.0
 class StreamWatch:
     """Checks every stream of this process, for example for stalled connections. Call `check` every `TICK_S`.
 
-    tasks: runs what a check starts. speedup: divides all pauses, for tests.
+    tasks: runs the tasks that a check starts. speedup: divides all pauses, for tests.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class StreamWatch:
             self._tasks.start(name, work())
 
     def _is_abandoned(self, runner: Runner, now_s: float) -> bool:
-        """Return whether no feed delivers a stream, or only a feed that has been lost for an hour.
+        """Return whether a stream has no feed, or one whose connection has been lost for an hour.
 
-        Completed sessions are then stored without waiting for the feed.
+        Its completed sessions are then stored without waiting for the feed.
         """
         if runner.stream.own_clock:
             return False
@@ -80,7 +80,7 @@ class StreamWatch:
         return runner.health.heard_s > 0 or waited_ns > LOST_FOR_GOOD_S * NANOS_PER_SECOND
 
     def _is_over(self, runner: Runner) -> bool:
-        """Return whether a stream was retired and everything in it is stored."""
+        """Return whether a stream was retired (removed from the registry) and all its sessions are stored."""
         stream = runner.stream
         shown = self._streams.registry.shows(runner.key) or runner.name in self._feeds.followed
         return not (shown or stream.own_clock or stream.days or stream.pending)

@@ -1,7 +1,7 @@
 """Closes of a session's five-minute bars and brackets: when each becomes final, and the bar's closing price.
 
 A bar or bracket becomes final two seconds of event time after its end, so that it includes late trades. Its close does
-not change after that (docs/live.md).
+not change after that (docs/guides/live.md).
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,11 +18,11 @@ CLOSE_BAR_MINUTES = 5
 
 
 class BarCloses:
-    """Tracks which bars and brackets of one session are final. Times ns UTC, prices ticks.
+    """Tracks which bars and brackets of one session are final. Times are ns UTC, prices ticks.
 
-    closes: time and price of the latest trade of each open bar, by bar index. bar, from_ns, until_ns: the bar of the
-    last trade and its window. Callers use them to update its close without a call. The window is empty if that bar is
-    final.
+    closes: maps the index of each open bar to the time and price of its latest trade. bar, from_ns, until_ns: index of
+    the last trade's bar, and its window. With them a caller can record a trade of that bar in `closes` directly, which
+    is faster than `note`. The window is empty if that bar is final.
     """
 
     __slots__ = (
@@ -52,7 +52,7 @@ class BarCloses:
         return bisect_right(self._bracket_starts, at_ns) - 1
 
     def bracket_ending(self, end_ns: int) -> int:
-        """Return the index of the bracket that contains a bar ending at `end_ns`."""
+        """Return the index of the bracket to which a bar belongs. end_ns: end of the bar."""
         return bisect_left(self._bracket_starts, end_ns) - 1
 
     def finalize(self, until_ns: int) -> Iterator[tuple[int, bool, int]]:
@@ -62,7 +62,7 @@ class BarCloses:
             yield self._ends[self._final - 1]
 
     def note(self, at_ns: int, price: int) -> None:
-        """Record a trade as the close of its bar, unless a later one is recorded or the bar is final."""
+        """Record a trade as the close of its bar, unless a later trade is recorded or the bar is final."""
         bar = bisect_right(self._bar_starts, at_ns) - 1
         self.bar, (self.from_ns, self.until_ns) = bar, self._bars[bar]
         if self._over(bar):
@@ -73,7 +73,7 @@ class BarCloses:
             self.closes[bar] = (at_ns, price)
 
     def note_all(self, at_ns: Sequence[int], prices: Sequence[int]) -> None:
-        """Record trades in order of time as closes of their bars. Only the last trade of each bar matters."""
+        """Record trades, in order of time, as closes of their bars. Only the last trade of each bar matters."""
         begin = 0
         while begin < len(at_ns):
             bar = bisect_right(self._bar_starts, at_ns[begin]) - 1
@@ -84,8 +84,8 @@ class BarCloses:
     def amended(self, brackets: Sequence[Bracket]) -> None:
         """Recompute the closes of open bars after trades were busted. `brackets`: the corrected brackets.
 
-        If the bracket of a bar traded on after the bar, the bar keeps its recorded close, because the bracket does not
-        show it.
+        A bracket shows only its own last trade. So an open bar that was followed by trades of the same bracket keeps
+        its recorded close.
         """
         last = {bracket.index: bracket.last_ns for bracket in brackets}
         for bar in list(self.closes):

@@ -1,7 +1,7 @@
 """The bias: five votes on the direction of the auction, counted at bracket closes (rules §7).
 
-The first bracket close sets the bias. It changes only after two consecutive closes disagree with it, so that the noise
-of one bracket does not change it.
+The first bracket close sets the bias. The bias changes only after two consecutive closes disagree with it, so that the
+noise of one bracket does not change it.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from outcry.market.profile import SessionProfile
 
 
 class Bias(StrEnum):
-    """The bias, by the names that answers report."""
+    """The directions of the bias, by the names that API responses use."""
 
     TREND_UP = "trend_up"
     TREND_DOWN = "trend_down"
@@ -32,8 +32,9 @@ class Bias(StrEnum):
 class Votes:
     """The five votes on the direction of the auction, each −1, 0 or +1.
 
-    last, poc: last price and developing POC against prior value. value: value area above or below prior value.
-    extension: initial balance extended on one side. one_timeframing: over the last three completed brackets.
+    last, poc: whether the last price and the developing POC are above or below prior value. value: whether the value
+    area is above or below prior value. extension: the side on which price has extended the initial balance, if it has
+    extended only one side. one_timeframing: direction of the last three completed brackets.
     """
 
     last: int = 0
@@ -50,7 +51,10 @@ class Votes:
 
 @dataclass(frozen=True, slots=True)
 class BiasReading:
-    """The current bias and the votes of the latest bracket close; `undetermined` before the first close."""
+    """The current bias, and the votes of the latest bracket close.
+
+    Before the first close the bias is `undetermined`.
+    """
 
     bias: Bias
     votes: Votes
@@ -61,9 +65,9 @@ def votes(
 ) -> Votes:
     """Count the votes at the close of a bracket.
 
-    prior: None without a completed session; then the first three votes are 0. brackets: completed brackets with trades,
-    ascending. ib_complete: whether there is an initial balance and its hour is over; before that the vote on its
-    extension is 0.
+    prior: levels of the prior session; None without a completed one, and then the first three votes are 0. brackets:
+    completed brackets with trades, ascending. ib_complete: whether the first hour is over and has an initial balance;
+    otherwise the vote on its extension is 0.
     """
     return Votes(
         last=_against(profile.close, prior),
@@ -75,12 +79,12 @@ def votes(
 
 
 def _against(price_ticks: int, prior: Prior | None) -> int:
-    """Return a vote: 1 for a price above prior value, −1 below it, 0 inside it, edges included."""
+    """Return a vote: 1 for a price above prior value, −1 for one below it, 0 for one inside it or at its edge."""
     return (price_ticks > prior.vah) - (price_ticks < prior.val) if prior else 0
 
 
 def _migration(profile: SessionProfile, prior: Prior | None) -> int:
-    """Return a vote: 1 if both edges of value are above those of prior value, −1 if both are below, else 0."""
+    """Return a vote: 1 if both edges of value are above the prior session's, −1 if both are below, else 0."""
     if prior is None:
         return 0
     up = profile.vah > prior.vah and profile.val > prior.val
@@ -89,9 +93,10 @@ def _migration(profile: SessionProfile, prior: Prior | None) -> int:
 
 
 def _one_timeframing(brackets: Sequence[Bracket]) -> int:
-    """Return a vote: 1 if no bracket broke the previous low, −1 if none broke the previous high.
+    """Return a vote: 1 if no bracket traded below the one before it, −1 if none traded above the one before it.
 
-    The last three brackets count. The vote is 0 if both are true or neither is, or if the brackets are not consecutive.
+    Only the last three brackets count. The vote is 0 if both are true or neither is, or if the brackets are not
+    consecutive.
     """
     newest = brackets[-3:]
     if len(newest) < 3 or newest[2].index - newest[0].index != 2:
@@ -114,7 +119,7 @@ def candidate(counted: Votes, *, both_sides_broken: bool) -> Bias:
 
 
 class Phase(StrEnum):
-    """State of the bias: not set, confirmed, or contradicted by the latest close."""
+    """Phase of the bias: not set, confirmed, or contradicted by the latest bracket close."""
 
     UNSET = "unset"
     HELD = "held"

@@ -2,8 +2,8 @@
 
 A trade date is the exchange's, so Sunday evening belongs to Monday. RTH is the product's regular hours. ETH is
 everything from the previous regular close to the next regular open, without maintenance breaks. A day without regular
-hours has no session. The trading of such a day belongs to the overnight session of the next day with regular hours
-(rules §3.2, §3.3). Windows are half-open, in ns UTC.
+hours has no session of its own. Its trading belongs to the overnight session of the next day with regular hours (rules
+§3.2, §3.3). Windows are in ns UTC, and their end is not included.
 """
 
 from bisect import bisect_right
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 from outcry.market.hours import DayRow, HoursRow
@@ -32,10 +33,12 @@ _NEW_YEARS_NS = tuple(
     (date(year, 1, 1) - EPOCH.date()).days * NANOS_PER_DAY for year in range(FIRST_YEAR, LAST_YEAR + 2)
 )
 _LONGEST_CLOSURE_NS = LONGEST_CLOSURE_DAYS * NANOS_PER_DAY
+#: Days whose years are cached: more than streams and pages of the present and its past use at a time.
+_DAYS_CACHED = 1024
 
 
 class SessionKind(StrEnum):
-    """Regular trading hours, or the overnight session between them."""
+    """Regular trading hours (RTH), or the overnight session before them (ETH)."""
 
     RTH = "rth"
     ETH = "eth"
@@ -45,7 +48,7 @@ class SessionKind(StrEnum):
 class Session:
     """One session of a product.
 
-    segments: half-open windows (ns UTC) in order, without the maintenance break. short: it closes early.
+    segments: half-open windows (ns UTC) in order, without the maintenance break. short: the session closes early.
     """
 
     root: str
@@ -104,9 +107,9 @@ class _Timeline(Generic[Item]):
 class Calendar:
     """The calendar of all products. Each year is computed on first use and cached.
 
-    variants: root → default variant of its regular hours (`{"ES": "cash"}`). A method's `variant` argument has
-    precedence. Roots are those of `products`, including micros, which have their parent's hours. A method raises
-    `KeyError` for an unknown root.
+    variants: the default set of regular hours for products with several, by root (`{"ES": "cash"}`). A method's
+    `variant` argument has precedence. Roots are those of `products`, including micros, which have their parent's hours.
+    A method raises `KeyError` for an unknown root.
     """
 
     def __init__(
@@ -128,13 +131,13 @@ class Calendar:
         return self.hours.known_years
 
     def variants(self, root: str) -> tuple[str, ...]:
-        """Return the names of a product's regular hours. The default is the empty name."""
+        """Return the names of a product's sets of regular hours. The default set has the empty name."""
         return self.hours.variants(root)
 
     def sessions(
         self, root: str, first: date, last: date, *, variant: str | None = None
     ) -> tuple[Session, ...]:
-        """Return sessions of both kinds with trade dates between two dates, both included, in order of open."""
+        """Return the sessions of both kinds from trade date `first` to `last`, both included, in order of open."""
         tables = (self._sessions_of(root, year, variant) for year in _years(first, last))
         return tuple(s for table in tables for s in table.items if first <= s.trade_date <= last)
 
@@ -149,13 +152,15 @@ class Calendar:
 
     def session_at(self, root: str, at_ns: int, *, variant: str | None = None) -> Session | None:
         """Return the session open at a time (ns UTC); None in the maintenance break and while closed."""
-        tables = (self._sessions_of(root, year, variant) for year in _years_near(at_ns))
-        return next((found for table in tables if (found := table.at(at_ns))), None)
+        for year in _years_near(at_ns):
+            if (found := self._sessions_of(root, year, variant).at(at_ns)) is not None:
+                return found
+        return None
 
     def session_or_next(self, root: str, at_ns: int, *, variant: str | None = None) -> Session | None:
         """Return the first session that closes after a time (ns UTC).
 
-        It is the current session, even during a break or weekend, or else the next one.
+        It is the current session, even if that is in a break or over a weekend, or else the next one.
         """
         for year in _years_near(at_ns):
             for session in self._sessions_of(root, year, variant).items:
@@ -172,7 +177,7 @@ class Calendar:
         return None
 
     def next_window(self, root: str, at_ns: int, *, variant: str | None = None) -> tuple[Session, int] | None:
-        """Return the session that trades next after a time (ns UTC) and when it starts or resumes (ns UTC)."""
+        """Return the session that trades next after a time (ns UTC), and when (ns UTC) trading starts or resumes."""
         windows = (
             (start, session)
             for year in _years_near(at_ns)
@@ -185,16 +190,18 @@ class Calendar:
 
     def trade_date_at(self, root: str, at_ns: int) -> date | None:
         """Return the exchange's trade date at a time (ns UTC); None while closed."""
-        tables = (self._days_of(root, year) for year in _years_near(at_ns))
-        return next((found.trade_date for table in tables if (found := table.at(at_ns))), None)
+        for year in _years_near(at_ns):
+            if (found := self._days_of(root, year).at(at_ns)) is not None:
+                return found.trade_date
+        return None
 
     def trading_days(self, root: str, first: date, last: date) -> tuple[TradingDay, ...]:
-        """Return the trade dates between two dates, both included, with their windows."""
+        """Return the trade dates between two dates, both included, with their trading windows."""
         tables = (self._days_of(root, year) for year in _years(first, last))
         return tuple(day for table in tables for day in table.items if first <= day.trade_date <= last)
 
     def trade_dates(self, root: str, first_ns: int, last_ns: int) -> tuple[TradingDay, ...]:
-        """Return the trade dates with a window that overlaps `[first_ns, last_ns)` (ns UTC), in order."""
+        """Return the trade dates that have a trading window overlapping `[first_ns, last_ns)` (ns UTC), in order."""
         years = sorted({*_years_near(first_ns), *_years_near(last_ns)})
         if not years:
             return ()
@@ -207,11 +214,20 @@ class Calendar:
     def _days_of(self, root: str, year: int) -> _Timeline[TradingDay]:
         table = self._days.get((root, year))
         if table is None:
-            dates = (date(year, 1, 1) + n * ONE_DAY for n in range(366))
-            trades = (day for day in dates if day.year == year and self.hours.trades_on(root, day))
-            days = (TradingDay(root, day, self.hours.windows(root, day)) for day in trades)
-            table = self._days[root, year] = _Timeline(day for day in days if day.segments)
+            table = self._days[root, year] = _Timeline(self._build_days(root, year))
         return table
+
+    def _build_days(self, root: str, year: int) -> list[TradingDay]:
+        """Compute the trade dates of a year, or copy those of a product with the same hours."""
+        alike = self.hours.representative(root)
+        if alike != root:
+            return [
+                TradingDay(root, day.trade_date, day.segments) for day in self._days_of(alike, year).items
+            ]
+        dates = (date(year, 1, 1) + n * ONE_DAY for n in range(366))
+        trades = (day for day in dates if day.year == year and self.hours.trades_on(root, day))
+        days = (TradingDay(root, day, self.hours.windows(root, day)) for day in trades)
+        return [day for day in days if day.segments]
 
     def _sessions_of(self, root: str, year: int, variant: str | None) -> _Timeline[Session]:
         chosen = self._chosen(root, variant)
@@ -223,7 +239,14 @@ class Calendar:
         return table
 
     def _build(self, root: str, year: int, variant: str) -> list[Session]:
-        """Compute the sessions of a year's trade dates. The first overnight session begins in the year before."""
+        """Compute the sessions of a year's trade dates, or copy those of a product with the same hours.
+
+        The overnight session of the first trade date begins in the year before.
+        """
+        alike = self.hours.representative(root)
+        if alike != root:
+            known = self._sessions_of(alike, year, variant).items
+            return [Session(root, one.trade_date, one.kind, one.segments, one.short) for one in known]
         sessions: list[Session] = []
         pending, after = self._pending(root, date(year, 1, 1), variant)
         for day in self._days_of(root, year).items:
@@ -240,7 +263,11 @@ class Calendar:
         return sessions
 
     def _pending(self, root: str, day: date, variant: str) -> tuple[list[Segment], int]:
-        """Return the trading windows since the last trade date with regular hours, and when those hours ended (ns)."""
+        """Return the trading windows since the last trade date with regular hours, and the end of those regular hours.
+
+        `day` itself is not included. The end is in ns UTC; 0 if no such date was found. The next overnight session
+        starts there.
+        """
         pending: list[Segment] = []
         for back in range(1, 2 * LONGEST_CLOSURE_DAYS):
             before = day - back * ONE_DAY
@@ -256,6 +283,16 @@ def _years(first: date, last: date) -> range:
 
 
 def _years_near(at_ns: int) -> range:
-    """Return the years whose trade dates may include a time: the time's own year, and in late December the next."""
+    """Return the years whose trade dates may include a time.
+
+    They are the year of the time itself and, in late December, the next one.
+    """
+    return _years_near_day(at_ns // NANOS_PER_DAY)
+
+
+@lru_cache(_DAYS_CACHED)
+def _years_near_day(day: int) -> range:
+    """Return the result of `_years_near` for every time of a day. `day`: days since 1970, in UTC."""
+    at_ns = day * NANOS_PER_DAY
     first, last = (bisect_right(_NEW_YEARS_NS, at_ns + ahead_ns) for ahead_ns in (0, _LONGEST_CLOSURE_NS))
     return range(max(FIRST_YEAR - 1 + first, FIRST_YEAR), min(FIRST_YEAR - 1 + last, LAST_YEAR) + 1)

@@ -16,7 +16,7 @@ TREND_WIDTH_TPOS = 6
 
 
 class DayType(StrEnum):
-    """Dalton's day types with the thresholds of rules §7."""
+    """The types of days that Dalton defined, such as trend day; rules §7 states the thresholds."""
 
     NON_TREND = "non_trend"
     NORMAL = "normal"
@@ -29,7 +29,7 @@ class DayType(StrEnum):
 
 
 class OpenType(StrEnum):
-    """How a session opened relative to its references, such as open-drive or open-auction (Dalton)."""
+    """How a session opened compared with levels of earlier sessions, such as open-drive or open-auction (Dalton)."""
 
     DRIVE = "open_drive"
     TEST_DRIVE = "open_test_drive"
@@ -62,8 +62,8 @@ def day_type(profile: SessionProfile, adr20_ticks: int | None) -> DayType:
 def _trend(profile: SessionProfile, up: int, down: int) -> DayType | None:
     """Return the type of trend day that a profile shows; None if it is no trend day (rules §7, decision 0044).
 
-    A trend day is one-sided and covers more than twice the initial balance. It opens and closes near opposite ends, and
-    most of the day is not balanced about one price.
+    A trend day extends the initial balance on one side only and covers more than twice the balance's range. It opens
+    and closes near opposite ends, and most of the day is not balanced about one price.
     """
     whole = profile.high - profile.low
     if (up > 0) == (down > 0) or whole <= 2 * (profile.ib_high - profile.ib_low) or _balanced(profile):
@@ -79,17 +79,17 @@ def _trend(profile: SessionProfile, up: int, down: int) -> DayType | None:
 def _balanced(profile: SessionProfile) -> bool:
     """Return whether most brackets traded at one price: more than three quarters of them, and more than six.
 
-    Books call a trend day's profile "usually" four or five TPOs wide. That is no fixed limit, and the width grows with
-    the number of half-hours.
+    This test does not use the width of the profile in TPOs. Books call a trend day "usually" four or five TPOs wide,
+    but that is no fixed limit, and the width grows with the number of half-hours.
     """
     widest = max(profile.tpos)
     return widest > TREND_WIDTH_TPOS and 4 * widest > 3 * profile.brackets
 
 
 def _double_distribution(profile: SessionProfile, balance: int) -> bool:
-    """Return whether interior single prints separate two bodies that each have a quarter of the TPOs.
+    """Return whether single prints divide the profile into two bodies that each have a quarter of the TPOs.
 
-    A body ends at the next zone of single prints. A trend in steps has several bodies, all of them smaller.
+    A body ends at the next zone of single prints. A trend that moves in steps has several bodies, all of them smaller.
     """
     whole = profile.high - profile.low
     if whole <= 2 * balance:

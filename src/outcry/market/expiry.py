@@ -32,7 +32,7 @@ class BusinessDays:
         return day
 
     def before(self, day: date, count: int) -> date:
-        """Return the business day `count` business days before a day, not counting that day."""
+        """Return the business day that is `count` business days before a day. The day itself does not count."""
         for _ in range(count):
             day = self.on_or_before(day - ONE_DAY)
         return day
@@ -71,68 +71,77 @@ def _last_weekday(year: int, month: int, weekday: int) -> date:
 
 
 def third_friday(days: BusinessDays, year: int, month: int) -> date:
-    """Equity index: the third Friday, or the business day before it (ESM6: Thursday, for Juneteenth)."""
+    """Return the last trading day of equity indices: the third Friday, or the business day before it.
+
+    For example, ESM6 ends on a Thursday, because the third Friday is Juneteenth.
+    """
     return days.on_or_before(_nth_weekday(year, month, FRIDAY, 3))
 
 
 def crude(days: BusinessDays, year: int, month: int) -> date:
-    """CL: three business days before the 25th of the previous month; four if the 25th is not a business day."""
+    """Return CL's last trading day: three business days before the 25th of the month before delivery.
+
+    It is four business days if the 25th is not a business day.
+    """
     day = date(*_month_before(year, month), 25)
     return days.before(day, 3 if days.is_one(day) else 4)
 
 
 def crude_micro(days: BusinessDays, year: int, month: int) -> date:
-    """MCL: the business day before CL's last."""
+    """Return MCL's last trading day: the business day before CL's last trading day."""
     return days.before(crude(days, year, month), 1)
 
 
 def natural_gas(days: BusinessDays, year: int, month: int) -> date:
-    """NG: three business days before the first day of the delivery month."""
+    """Return NG's last trading day: three business days before the first day of the delivery month."""
     return days.before(date(year, month, 1), 3)
 
 
 def natural_gas_micro(days: BusinessDays, year: int, month: int) -> date:
-    """MNG: the business day before NG's last."""
+    """Return MNG's last trading day: the business day before NG's last trading day."""
     return days.before(date(year, month, 1), 4)
 
 
 def last_of_month_before(days: BusinessDays, year: int, month: int) -> date:
-    """RB, HO: the last business day of the month before delivery."""
+    """Return the last business day of the month before delivery: the last trading day of RB and HO.
+
+    It is also the first notice day of several products.
+    """
     return days.before(date(year, month, 1), 1)
 
 
 def third_last(days: BusinessDays, year: int, month: int) -> date:
-    """GC, SI, HG, PL: the third last business day of the delivery month."""
+    """Return the last trading day of GC, SI, HG and PL: the third last business day of the delivery month."""
     return days.nth_last(year, month, 3)
 
 
 def third_last_of_month_before(days: BusinessDays, year: int, month: int) -> date:
-    """MHG: the third last business day of the month before the named one."""
+    """Return MHG's last trading day: the third last business day of the month before the contract's month."""
     return days.before(date(year, month, 1), 3)
 
 
 def seven_before_last(days: BusinessDays, year: int, month: int) -> date:
-    """ZB, ZN: seven business days before the last business day of the delivery month."""
+    """Return the last trading day of ZB and ZN: seven business days before the delivery month's last business day."""
     return days.before(days.nth_last(year, month, 1), 7)
 
 
 def last_of_month(days: BusinessDays, year: int, month: int) -> date:
-    """ZF, ZT, LE: the last business day of the delivery month."""
+    """Return the last trading day of ZF, ZT and LE: the last business day of the delivery month."""
     return days.nth_last(year, month, 1)
 
 
 def before_fifteenth(days: BusinessDays, year: int, month: int) -> date:
-    """Grains and oilseeds: the business day before the 15th."""
+    """Return the last trading day of grains and oilseeds: the business day before the 15th of the delivery month."""
     return days.before(date(year, month, 15), 1)
 
 
 def tenth(days: BusinessDays, year: int, month: int) -> date:
-    """HE: the tenth business day."""
+    """Return HE's last trading day: the tenth business day of the delivery month."""
     return days.nth(year, month, 10)
 
 
 def feeder_thursday(days: BusinessDays, year: int, month: int) -> date:
-    """GF: the last Thursday of the month, in November the one before Thanksgiving.
+    """Return GF's last trading day: the month's last Thursday, in November the one before Thanksgiving.
 
     The Thursday is a week earlier if it or one of the four weekdays before it is not a business day.
     """
@@ -144,22 +153,28 @@ def feeder_thursday(days: BusinessDays, year: int, month: int) -> date:
 
 
 def two_before_third_wednesday(days: BusinessDays, year: int, month: int) -> date:
-    """Currencies except the Canadian dollar: two business days before the third Wednesday."""
+    """Return the last trading day of most currencies: two business days before the third Wednesday.
+
+    The Canadian dollar has its own rule, `one_before_third_wednesday`.
+    """
     return days.before(_nth_weekday(year, month, WEDNESDAY, 3), 2)
 
 
 def one_before_third_wednesday(days: BusinessDays, year: int, month: int) -> date:
-    """6C: the business day before the third Wednesday."""
+    """Return 6C's last trading day: the business day before the third Wednesday."""
     return days.before(_nth_weekday(year, month, WEDNESDAY, 3), 1)
 
 
 def last_friday(days: BusinessDays, year: int, month: int) -> date:
-    """Crypto: the last Friday, or the business day before it (London's holidays are not included)."""
+    """Return the last trading day of crypto futures: the last Friday, or the business day before it.
+
+    London's holidays are not taken into account.
+    """
     return days.on_or_before(_last_weekday(year, month, FRIDAY))
 
 
 def first_monday(days: BusinessDays, year: int, month: int) -> date:
-    """LE's first notice: the first Monday of the delivery month, or the business day after it."""
+    """Return LE's first notice day: the first Monday of the delivery month, or the business day after it."""
     return days.on_or_after(_nth_weekday(year, month, MONDAY, 1))
 
 

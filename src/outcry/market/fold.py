@@ -1,8 +1,8 @@
-"""The fold of one session: adds its trades to its ladder (range of each bracket, volume at each price), one by one.
+"""The fold of one session: adds trades one by one to the session's ladder.
 
-The result depends only on the session's window and the ordered trades; no function reads a clock. A late trade is added
-to the bracket that contains its time. `market.kernels` folds whole arrays to the same ladder; a property test compares
-the two.
+The ladder is the price range of each bracket (half-hour period) and the volume at each price. The result depends only
+on the session's window and the ordered trades; no function reads a clock. A late trade is added to the bracket that
+contains its time. `market.kernels` folds whole arrays to the same ladder; a property test compares the two.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,10 +19,10 @@ class OutsideSession(ValueError):
 
 
 class SessionFold:
-    """Builds the ladder of one session from its trades or bars. Prices in ticks, sizes in lots.
+    """Builds the ladder of one session from its trades or bars. Prices are ticks, sizes lots.
 
-    brackets: half-open windows in ns UTC, ascending, from `ladder.bracket_windows`. most_rows: a wider price range
-    raises `RangeTooWide`, because it comes from a wrong price.
+    brackets: half-open windows in ns UTC, ascending, from `ladder.bracket_windows`. most_rows: the widest price range
+    that is accepted, in ticks. A wider one comes from a wrong price and raises `RangeTooWide`.
     """
 
     __slots__ = (
@@ -59,7 +59,8 @@ class SessionFold:
             elif price_ticks < self._low:
                 self._reach(price_ticks)
                 self._low = price_ticks
-            self._volume[price_ticks - self._base] += size_lots
+            volume, row = self._volume, price_ticks - self._base
+            volume[row] = volume[row] + size_lots  # compiled `+=` adds objects, not integers
             self._last_ns = at_ns
             self._last = price_ticks
         else:
@@ -69,8 +70,8 @@ class SessionFold:
     def trades(self, events: Iterable[tuple[int, int, int]]) -> None:
         """Add `(at_ns, price_ticks, size_lots)` tuples to the ladder, with the same result as `trade` for each.
 
-        This method is twice as fast. A trade within the current bracket and its range changes only the volume and the
-        last price. Every other trade goes through `trade`.
+        This method is twice as fast as single calls. A trade within the current bracket and its range changes only the
+        volume and the last price. Every other trade goes through `trade`.
         """
         volume, base, low, high = self._volume, self._base, self._low, self._high
         last_ns, last, end_ns = self._last_ns, self._last, self._end_ns
@@ -78,7 +79,7 @@ class SessionFold:
             for at_ns, price_ticks, size_lots in events:
                 if last_ns <= at_ns < end_ns and low <= price_ticks <= high and size_lots:
                     row = price_ticks - base
-                    volume[row] = volume[row] + size_lots  # compiled `+=` adds objects, not integers
+                    volume[row] = volume[row] + size_lots  # as in `trade`
                     last_ns, last = at_ns, price_ticks
                 else:
                     self._last_ns, self._last = last_ns, last
@@ -91,8 +92,8 @@ class SessionFold:
     def bar(self, at_ns: int, opened: int, high: int, low: int, close: int, volume_lots: int) -> None:
         """Add one bar, stamped at its start, to the ladder; ignore volume 0.
 
-        The bar prints every row from low to high. Its volume is spread evenly over them, and the remainder is added at
-        its close (rules §2).
+        The bar counts as trading at every row (price) from low to high. Its volume is spread evenly over these rows,
+        and the remainder is added at the bar's close (rules §2).
         """
         if not volume_lots:
             return
@@ -108,7 +109,7 @@ class SessionFold:
     def restore(
         brackets: Sequence[tuple[int, int]], ladder: Ladder, most_rows: int = MAX_ROWS
     ) -> "SessionFold":
-        """Return a fold that continues from a ladder, with the same results as the fold that produced it."""
+        """Return a fold that continues from a ladder as the fold that produced the ladder would."""
         fold = SessionFold(brackets, most_rows)
         fold._done = {bracket.index: bracket for bracket in ladder.brackets}
         fold._base = ladder.low_ticks - _MARGIN_ROWS
@@ -143,7 +144,7 @@ class SessionFold:
         return runs(flags, low)
 
     def _elsewhere(self, at_ns: int, opened: int, high: int, low: int, close: int) -> None:
-        """Switch to the bracket of an event that is late or starts a new bracket."""
+        """Switch to the bracket of an event that is late or starts a new bracket, and add the event to it."""
         index = self._find(at_ns)
         self._reach(high)
         self._reach(low)
@@ -169,7 +170,7 @@ class SessionFold:
         return before - 1
 
     def _reach(self, price_ticks: int) -> None:
-        """Widen the volume table to include a price."""
+        """Widen the volume table so that it includes a price."""
         if not self._volume:
             self._base = price_ticks - _MARGIN_ROWS
             self._volume = [0] * (2 * _MARGIN_ROWS + 1)

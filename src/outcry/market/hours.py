@@ -1,4 +1,4 @@
-"""Rows of trading hours: weekly hours with their validity, and days with exceptions.
+"""Rows of trading hours: weekly hours with the dates between which they apply, and days with exceptions.
 
 `data/sessions.csv`, `data/holidays.csv` and `data/overrides.csv` write windows like this: `<18:00-16:15 16:30-17:00`.
 The first window begins at 18:00 of the previous calendar day and ends at 16:15. The second lasts from 16:30 to 17:00 of
@@ -29,11 +29,11 @@ class Begins(StrEnum):
 
 
 class DayKind(StrEnum):
-    """Type of a listed day.
+    """Type of a day listed in the tables of holidays and overrides.
 
-    CLOSED: no trading, no trade date. JOINED: trading that belongs to the next trade date, no regular hours (a US
-    holiday's half-day). NO_RTH: a separate trade date without regular hours. OPEN: regular hours take place if the
-    early close leaves more than an hour of them.
+    CLOSED: no trading, no trade date. JOINED: its trading belongs to the next trade date, and it has no regular hours
+    (a US holiday's half-day). NO_RTH: a separate trade date without regular hours. OPEN: regular hours take place if
+    the early close leaves more than an hour of them.
     """
 
     CLOSED = "closed"
@@ -44,7 +44,7 @@ class DayKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Part of a trading day, in the product's time zone."""
+    """A trading window: part of a trading day, in the product's time zone."""
 
     begins: Begins
     start: time
@@ -53,10 +53,11 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class HoursRow:
-    """A row of `sessions.csv`: hours of some roots on some weekdays between two dates.
+    """A row of `sessions.csv`: the hours of some roots on some weekdays between two dates.
 
-    Both dates are included; None means no limit. globex: all trading hours; None in a row of a variant, which changes
-    the regular hours only. variant: empty for the default hours.
+    Both dates are included; None means no limit. globex: all trading hours; None in a row that defines a variant,
+    because a variant changes the regular hours only. variant: name of an alternative set of regular hours; empty for
+    the default.
     """
 
     roots: tuple[str, ...]
@@ -71,17 +72,17 @@ class HoursRow:
     note: str
 
     def holds(self, day: date) -> bool:
-        """Return whether the row of hours applies to a date."""
+        """Return whether this row of trading hours applies to a date."""
         in_dates = self.valid_from <= day and (self.valid_to is None or day <= self.valid_to)
         return in_dates and day.weekday() in self.days
 
 
 @dataclass(frozen=True, slots=True)
 class DayRow:
-    """A row of `holidays.csv` or `overrides.csv`: one date that differs, for groups (`index`) or roots (`ES`).
+    """A row of `holidays.csv` or `overrides.csv`: one date with other hours, for groups (`index`) or roots (`ES`).
 
-    opens, closes: start or end of trading on that date, in the product's time zone. rth_opens, rth_closes: the same for
-    the regular hours, if the other values do not determine them.
+    opens, closes: start or end of trading on that date, in the product's time zone. rth_opens, rth_closes: start or end
+    of the regular hours, if the other values do not determine it.
     """
 
     day: date
@@ -106,7 +107,7 @@ def read_clock(text: str) -> time:
 
 
 def read_windows(text: str) -> tuple[Window, ...]:
-    """Parse windows in the notation of this module, in order of time. Raises `ValueError`."""
+    """Parse trading windows in the notation that this module describes, in order of time. Raises `ValueError`."""
     windows = tuple(_read_window(word) for word in text.split())
     if not windows:
         raise ValueError("no window is given")

@@ -24,7 +24,7 @@ LAST_BEFORE_DELIVERY = 2
 
 
 class UnknownName(LookupError):
-    """A symbol names no known product or contract. suggestions: at most five similar symbols."""
+    """A symbol names no known product or contract. suggestions: at most five similar names of known products."""
 
     def __init__(self, symbol: str, suggestions: tuple[str, ...] = ()) -> None:
         hint = f"; did you mean {', '.join(suggestions)}?" if suggestions else ""
@@ -48,7 +48,7 @@ class Contract:
 
     @property
     def short_key(self) -> str:
-        """The exchange's raw key with a one-digit year, `ESZ3`."""
+        """Return the exchange's own key, with a one-digit year: `ESZ3`."""
         return f"{self.root}{MONTH_CODES[self.month - 1]}{self.year % 10}"
 
 
@@ -57,15 +57,17 @@ class Product:
     """A futures product, one row of `data/products.csv`.
 
     tick_e9: smallest price step in 10⁻⁹ of the quoted unit (cents for grains and livestock). multiplier_e9: dollars for
-    one whole quoted unit, in 10⁻⁹. months: codes of the months in the trading cycle. serial: further listed months.
-    skipped: those of `months` to which no roll goes (gold's V, rules §9). zone: IANA zone of its hours.
+    one whole quoted unit, in 10⁻⁹. months: codes of the months in the trading cycle. serial: codes of further listed
+    months. skipped: codes from `months` to which the front contract is never rolled (gold's V, rules §9). zone: IANA
+    zone of its hours.
 
-    group: its sector, whose holidays apply. roll_sessions: completed sessions in which the next contract must lead by
-    volume before the roll. parent: root of the full-size product, for a micro. aliases: other tickers. projectx: its
-    code in `CON.F.US.…`. settle: settlement window in `zone`, `HH:MM:SS-HH:MM:SS`.
+    group: its sector, whose holidays apply. roll_sessions: number of completed sessions in which the next contract must
+    lead by volume before the roll. parent: for a micro, root of the full-size product. aliases: other tickers.
+    projectx: the product's code in ProjectX symbols (`CON.F.US.…`). settle: settlement window in `zone`,
+    `HH:MM:SS-HH:MM:SS`.
 
-    activity: minimum share of minutes (percent) in which the front contract trades: in regular hours, outside them by
-    day (2:00 to 17:00 of its zone), and by night.
+    activity: minimum percentages of minutes in which the front contract trades, used to find holes in recordings. There
+    is one for regular hours, one for the other hours by day (2:00 to 17:00 in its zone), and one for the night.
     """
 
     root: str
@@ -93,22 +95,22 @@ class Product:
 
     @property
     def group(self) -> str:
-        """Return the group whose holidays apply: its sector."""
+        """Return the product's sector, as the group by which the holiday table lists it."""
         return self.sector
 
     @property
     def tick_value_e9(self) -> int:
-        """Return the value of a tick in dollars, in 10⁻⁹; exact for every product of the universe."""
+        """Return the value of one tick in units of 10⁻⁹ dollars; exact for every product of the universe."""
         return self.tick_e9 * self.multiplier_e9 // 1_000_000_000
 
     def lists(self, month: int) -> bool:
-        """Return whether contracts of a month (1 to 12) exist."""
+        """Return whether the exchange lists contracts of the product for a month (1 to 12)."""
         return MONTH_CODES[month - 1] in self.months + self.serial
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """Meaning of a symbol: the full-size product, and the contract if one is named."""
+    """What a symbol means: a full-size product, and a contract of it if the symbol names one."""
 
     product: Product
     contract: Contract | None
@@ -120,9 +122,9 @@ def _weekday(_root: str, day: date) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Universe:
-    """All products of the scan universe, by root.
+    """All products of the scan universe (the products that Outcry knows), by root.
 
-    is_business_day(root, date): from the calendar; by default every weekday.
+    is_business_day(root, date): a function that the calendar supplies; by default every weekday is a business day.
     """
 
     products: Mapping[str, Product]
@@ -135,7 +137,7 @@ class Universe:
             self._names.update(dict.fromkeys((*product.aliases, product.root), product.root))
 
     def parent_of(self, root: str) -> Product:
-        """Return the full-size product of a root; the parent for a micro. Raises `KeyError` for an unknown root."""
+        """Return the full-size product of a root: for a micro, its parent. Raises `KeyError` for an unknown root."""
         product = self.products[root]
         return self.products[product.parent] if product.parent else product
 
@@ -149,7 +151,10 @@ class Universe:
         return end
 
     def first_notice(self, contract: Contract) -> date | None:
-        """Return the first notice day of a physically delivered contract; None if notices follow last trading."""
+        """Return the first notice day of a physically delivered contract.
+
+        Returns None if the exchange gives notices only after the last trading day.
+        """
         rule = NOTICE_RULES[self.products[contract.root].notice_rule]
         return rule(self._days(contract.root), contract.year, contract.month) if rule else None
 
@@ -163,7 +168,7 @@ class Universe:
         return self._days(contract.root).before(min(end, notice) if notice else end, ROLL_MARGIN)
 
     def next_contract(self, contract: Contract) -> Contract:
-        """Return the contract that a roll goes to: the next month of the product's cycle without skipped months."""
+        """Return the contract to roll to: that of the product's next month in its cycle, skipped months left out."""
         product = self.products[contract.root]
         year, month = contract.year, contract.month
         while True:
@@ -173,7 +178,7 @@ class Universe:
                 return Contract(contract.root, year, month)
 
     def contracts(self, root: str, start: date, end: date) -> tuple[Contract, ...]:
-        """Return contracts of the roll cycle with a last trading day between two dates, both included, in order."""
+        """Return the roll cycle's contracts whose last trading day is from `start` to `end` (included), in order."""
         found: list[Contract] = []
         contract = self.next_contract(Contract(root, *_month_before(*_month_before(start.year, start.month))))
         while (contract.year - end.year) * 12 + contract.month - end.month <= LAST_BEFORE_DELIVERY:
@@ -183,21 +188,27 @@ class Universe:
         return tuple(found)
 
     def front(self, root: str, day: date) -> Contract:
-        """Return the nearest contract of the cycle whose roll deadline is after a day: the roll by calendar alone."""
+        """Return the front contract of a day by the calendar alone, without volumes.
+
+        It is the nearest contract of the cycle whose roll deadline is after the day.
+        """
         contract = Contract(root, *_month_before(day.year, day.month))
         while self.roll_deadline(contract := self.next_contract(contract)) <= day:
             pass
         return contract
 
     def contract(self, key: str) -> Contract:
-        """Return the contract of a full key, `ESZ2013`, micros included. Raises `UnknownName` for anything else."""
+        """Return the contract that a full key such as `ESZ2013` names, micros included.
+
+        Raises `UnknownName` for anything else.
+        """
         root, code, year = key[:-5], key[-5:-4], key[-4:]
         if root not in self.products or code not in MONTH_CODES or not code or not year.isdecimal():
             raise UnknownName(key)
         return Contract(root, int(year), MONTH_CODES.index(code) + 1)
 
     def next_to_end(self, root: str, month: int, digit: int, on: date) -> Contract:
-        """Return the contract that a one-digit year means on a day: the next one to expire, on that day or later.
+        """Return the contract that a one-digit year means: the first one that expires on day `on` or later.
 
         Raises `KeyError` for an unknown root.
         """
@@ -205,11 +216,12 @@ class Universe:
         return first if self.expiry(first) >= on else Contract(root, first.year + DECADE, month)
 
     def resolve(self, symbol: str, near: date, *, history: bool = False) -> Resolution:
-        """Return the meaning of a symbol in any format of `market.symbols`.
+        """Return the product or contract that a symbol means. The symbol may have any format of `market.symbols`.
 
-        A one-digit year means the nearest contract not yet expired on `near`. With `history`, it means the one whose
-        expiry is nearest to `near`. A two-digit year belongs to the century nearest to `near`. A micro resolves to its
-        full-size parent and the parent's contract of the same month. Raises `UnknownName` for anything else.
+        A one-digit year means the nearest contract not yet expired on `near`. With `history`, it means the contract
+        whose expiry is nearest to `near`, expired or not. A two-digit year belongs to the century nearest to `near`. A
+        micro resolves to its full-size parent and the parent's contract of the same month. Raises `UnknownName` for
+        anything else.
         """
         named = read_symbol(symbol)
         root = named and self._root(named)
@@ -232,7 +244,7 @@ class Universe:
         return self._names.get(named.name)
 
     def _year(self, root: str, named: Named, near: date, *, history: bool) -> int | None:
-        """Return the full year of a named contract; None outside the range of dates."""
+        """Return the full year of a named contract; None if it is not a year that a date can have."""
         if named.month is None or not 1000 < near.year < 9000:
             return None
         if named.digits == 4:
@@ -258,7 +270,7 @@ class Universe:
         return (product.root, *(contract.short_key for contract in ahead[:3]))
 
     def _vocabulary(self) -> dict[str, str]:
-        """Return words to suggest, mapped to their roots: tickers, aliases and the words of names."""
+        """Return the words to suggest for an unknown symbol, mapped to roots: tickers, aliases and words of names."""
         words = {
             word.upper(): product.root
             for product in self.products.values()

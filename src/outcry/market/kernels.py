@@ -1,6 +1,6 @@
 """Builds a session's ladder from whole arrays, with the same result as `fold.SessionFold`.
 
-`volume_count` counts the volume at price of each bracket. The rows with volume are the range of the bracket.
+`volume_count` counts the volume at each price of each bracket. A bracket's range is its lowest to highest traded price.
 """
 
 from collections.abc import Sequence
@@ -22,27 +22,28 @@ _OUTSIDE = "a row of the array is in no bracket of the session"
 
 
 def _widened(base: int, tables: Ints, price: int) -> tuple[int, Ints]:
-    """Return volume tables that include a price, and their base (lowest price).
+    """Return volume tables widened to include a price, and their new base (lowest price).
 
-    They grow at least to twice their rows.
+    They at least double in size, so that a trend does not widen them at every tick.
     """
-    rows = tables.shape[1]
+    rows = len(tables)
     if not rows:
-        return price - _MARGIN_ROWS, np.zeros((TABLES, 2 * _MARGIN_ROWS + 1), np.int64)
+        return price - _MARGIN_ROWS, np.zeros((2 * _MARGIN_ROWS + 1, TABLES), np.int64)
     low, high = min(base, price), max(base + rows - 1, price)
     if high - low >= MAX_ROWS:
         raise RangeTooWide(low, high)
     margin = max(_MARGIN_ROWS, rows)
     low, high = (low - margin, high) if price < base else (low, high + margin)
-    wider = np.zeros((TABLES, high - low + 1), np.int64)
-    wider[:, base - low : base - low + rows] = tables
+    wider = np.zeros((high - low + 1, TABLES), np.int64)
+    wider[base - low : base - low + rows] = tables
     return low, wider
 
 
 class BulkFold:
-    """Builds the ladder of one session from arrays of trades or bars, in several calls and any order.
+    """Builds the ladder of one session from arrays of trades or bars, passed in several calls and in any order.
 
-    Arrays are one-dimensional, of one length: `at_ns` and prices int64 (ns UTC, ticks), sizes any integer type (lots).
+    The arrays of one call are one-dimensional and equally long: `at_ns` and prices int64 (ns UTC, ticks), sizes any
+    integer type (lots).
     """
 
     __slots__ = (
@@ -76,35 +77,47 @@ class BulkFold:
             raise OutsideSession(_OUTSIDE)
 
     def _add(self, at_ns: Ints, price_ticks: Ints, sizes: Sizes) -> bool:
-        """Add trades if they are in order of time, within brackets, and each has a size; else return False."""
+        """Add trades if they are in order of time, within brackets, and each has a size.
+
+        Otherwise add none and return False.
+        """
         pieces = self._cut(at_ns)
         if pieces is None:
             return False
-        found: list[tuple[Bracket, Ints]] = []
-        base, tables = self._base, np.zeros((TABLES, len(self._volume)), np.int64)
+        brackets: list[Bracket] = []
+        base, tables = self._base, np.zeros((len(self._volume), TABLES), np.int64)
         for index, first, last in pieces:
-            at = first
-            while (at := count_volume(at_ns, price_ticks, sizes, at, last, base, tables)) < last:
+            at, opened = first, int(price_ticks[first])
+            low = high = opened
+            while True:
+                at, lowest, highest = count_volume(at_ns, price_ticks, sizes, at, last, base, tables)
+                low, high = min(low, lowest), max(high, highest)
+                if at == last:
+                    break
                 price = int(price_ticks[at])
-                if base <= price < base + tables.shape[1]:
+                if base <= price < base + len(tables):
                     return False  # earlier than the trade before it, or without a size
                 base, tables = _widened(base, tables, price)
-            volume = tables.sum(axis=0)
-            tables[:] = 0
-            rows = np.flatnonzero(volume)
-            low, high = int(rows[0]), int(rows[-1])
-            ends = int(price_ticks[first]), base + high, base + low, int(price_ticks[last - 1])
-            bracket = Bracket(index, *ends, int(at_ns[first]), int(at_ns[last - 1]))
-            found.append((bracket, volume[low : high + 1]))
-        for bracket, volume in found:  # not before, because the trades may have to be sorted first
-            self._reach(bracket.low_ticks, bracket.high_ticks)
-            row = bracket.low_ticks - self._base
-            self._volume[row : row + len(volume)] += volume
-            self._note(bracket)
+            closed, first_ns, last_ns = int(price_ticks[last - 1]), int(at_ns[first]), int(at_ns[last - 1])
+            brackets.append(Bracket(index, opened, high, low, closed, first_ns, last_ns))
+        if brackets:  # not before, because the trades may have to be sorted first
+            self._include(brackets, base, tables.sum(axis=1))
         return True
 
+    def _include(self, brackets: Sequence[Bracket], base: int, volume: Ints) -> None:
+        """Add brackets that have been counted, and their volume. `volume[0]` is the volume at `base` ticks."""
+        low = min(bracket.low_ticks for bracket in brackets)
+        high = max(bracket.high_ticks for bracket in brackets)
+        self._reach(low, high)
+        self._volume[low - self._base : high - self._base + 1] += volume[low - base : high - base + 1]
+        for bracket in brackets:
+            self._note(bracket)
+
     def _cut(self, at_ns: Ints) -> list[tuple[int, int, int]] | None:
-        """Split sorted times by bracket into `(bracket, first, last)`, last not included; None if one is outside."""
+        """Split sorted times by bracket into `(bracket, first, last)`, last not included.
+
+        Returns None if a time is outside all brackets.
+        """
         edges = [*np.searchsorted(at_ns, self._windows[:, 0]).tolist(), len(at_ns)]
         pieces = [(index, a, b) for index, (a, b) in enumerate(pairwise(edges)) if a < b]
         outside = edges[0] or any(at_ns[b - 1] >= self._windows[index, 1] for index, _, b in pieces)
@@ -164,7 +177,7 @@ class BulkFold:
         )  # fmt: skip
 
     def _reach(self, low: int, high: int) -> None:
-        """Widen the volume table to include both prices."""
+        """Widen the volume table so that it includes both prices."""
         rows = len(self._volume)
         if rows and self._base <= low and high < self._base + rows:
             return

@@ -1,8 +1,8 @@
-"""The ladder of a session: the range of each bracket and the volume at each price.
+"""The ladder of a session: the price range of each bracket (half-hour period) and the volume at each price.
 
-A bracket prints every row between its low and its high once (rules §1). So a bracket is a range, and the TPO ladder of
-a session is the ranges of its brackets. Prices are whole ticks. Rows are anchored at price 0, not at the session's low,
-so they do not move as the range grows.
+A bracket counts as trading once at every row (price) between its low and its high (rules §1). So a bracket is a range,
+and the TPO ladder of a session is the ranges of its brackets. Prices are whole ticks. Rows are anchored at price 0, not
+at the session's low, so they do not move as the range grows.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ Source = Literal["trades", "bars"]
 
 
 class RangeTooWide(ValueError):
-    """A session spans too many rows: its prices are in another unit, or one is wrong."""
+    """A session spans too many rows, because its prices are in another unit, or one of them is wrong."""
 
     def __init__(self, low_ticks: int, high_ticks: int, most_rows: int = MAX_ROWS) -> None:
         super().__init__(
@@ -35,7 +35,7 @@ class RangeTooWide(ValueError):
         self.low_ticks, self.high_ticks = low_ticks, high_ticks
 
     def describe(self, tick_e9: int) -> str:
-        """Return the error message with prices instead of ticks."""
+        """Return the error message with prices instead of ticks. tick_e9: tick size in units of 10⁻⁹."""
         low, high = price_text(self.low_ticks * tick_e9), price_text(self.high_ticks * tick_e9)
         return f"prices from {low} to {high} are too far apart for one session"
 
@@ -44,9 +44,9 @@ class RangeTooWide(ValueError):
 class Bracket:
     """One bracket: its index from the session's open (letter A is 0), prices in ticks, times in ns UTC.
 
-    `open_ticks` is the price of its earliest event, `close_ticks` of its latest. Among events of the same time, the
-    first to arrive is the open and the last to arrive is the close. So a late trade changes a close only if its own
-    time is later.
+    `open_ticks` is the price of its earliest event, `close_ticks` that of its latest. Among events of the same time,
+    the first to arrive is the open and the last to arrive is the close. So a trade that arrives late changes the close
+    only if no trade in the bracket has a later time.
     """
 
     index: int
@@ -62,8 +62,9 @@ class Bracket:
 class Ladder:
     """What was traded in a session: `brackets` in order of index, and `volume[i]` lots at `low_ticks + i`.
 
-    `touched`: ranges of rows with any print, where a resting level was tested. Both ends are included; ranges are
-    ascending and at least one row apart. `source`: whether volume at price is exact or spread from bars.
+    `touched`: ranges of rows (prices) at which the session traded, so that it would have tested a resting level there.
+    Both ends are included; ranges are ascending and at least one row apart. `source`: whether volume at price is exact
+    or spread from bars.
     """
 
     brackets: tuple[Bracket, ...]
@@ -79,18 +80,18 @@ class Ladder:
 
     @property
     def open_ticks(self) -> int:
-        """Return the price of the first event in ticks."""
+        """Return the price of the session's first event, in ticks."""
         return self.brackets[0].open_ticks
 
     @property
     def close_ticks(self) -> int:
-        """Return the price of the last event in ticks."""
+        """Return the price of the session's last event, in ticks."""
         return self.brackets[-1].close_ticks
 
     def until(self, index: int) -> "Ladder | None":
-        """Return the ladder of brackets up to and including `index`; None if none of them traded.
+        """Return the ladder of the brackets up to and including `index`; None if none of them traded.
 
-        It has no volume and no touched rows, because they are not stored by bracket.
+        It has no volume and no touched rows, because a ladder does not store these by bracket.
         """
         brackets = tuple(bracket for bracket in self.brackets if bracket.index <= index)
         if not brackets:
@@ -100,7 +101,7 @@ class Ladder:
         return Ladder(brackets, low, (0,) * (high - low + 1), (), self.source)
 
     def tpo_counts(self) -> list[int]:
-        """Return the number of TPOs at each row, index 0 = `low_ticks`."""
+        """Return the number of TPOs at each row; the first is the row of `low_ticks`."""
         steps = [0] * (len(self.volume) + 1)
         for bracket in self.brackets:
             steps[bracket.low_ticks - self.low_ticks] += 1
@@ -108,7 +109,7 @@ class Ladder:
         return list(accumulate(steps[:-1]))
 
     def letters(self) -> list[str]:
-        """Return the bracket letters at each row, in order, index 0 = `low_ticks`."""
+        """Return the bracket letters at each row, in order; the first is the row of `low_ticks`."""
         rows: list[list[str]] = [[] for _ in self.volume]
         for bracket in self.brackets:
             mark = letter(bracket.index)
@@ -122,9 +123,9 @@ class Ladder:
 
 
 def bracket_windows(segments: Sequence[tuple[int, int]], minutes: int) -> tuple[tuple[int, int], ...]:
-    """Cut a session's half-open segments (ns) into half-open brackets, anchored at the open of each segment.
+    """Cut a session's half-open segments (ns) into half-open brackets that start at the open of each segment.
 
-    A short last bracket counts as one (rules §1). Letters continue across a break.
+    If a segment ends early, its last, shorter bracket counts as one (rules §1). Letters continue across a break.
     """
     if minutes <= 0 or 60 % minutes:
         raise ValueError(
@@ -141,7 +142,7 @@ def bracket_windows(segments: Sequence[tuple[int, int]], minutes: int) -> tuple[
 def letter(index: int) -> str:
     """Return the letter of a bracket: A–Z, a–z, 0–9, then AA, AB and so on, so that each is unique.
 
-    A session of 23 hours has 46 brackets, more than one alphabet.
+    A session of 23 hours has 46 brackets, more than one alphabet has letters.
     """
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
     if index < len(alphabet):
@@ -150,15 +151,20 @@ def letter(index: int) -> str:
 
 
 def runs(flags: Sequence[int], start_ticks: int) -> tuple[tuple[int, int], ...]:
-    """Return the ranges of consecutive rows with a non-zero flag, index 0 = `start_ticks`, both ends included."""
+    """Return the ranges of consecutive rows with a non-zero flag, both ends included.
+
+    The price of `flags[0]` is `start_ticks`.
+    """
     found: list[tuple[int, int]] = []
-    begun: int | None = None
-    for at, flag in enumerate(flags):
-        if flag and begun is None:
-            begun = at
-        elif not flag and begun is not None:
-            found.append((start_ticks + begun, start_ticks + at - 1))
-            begun = None
-    if begun is not None:
-        found.append((start_ticks + begun, start_ticks + len(flags) - 1))
+    at, count = 0, len(flags)
+    zeros = flags.count(0)
+    while at < count:
+        if not flags[at]:
+            at, zeros = at + 1, zeros - 1
+            continue
+        end = (
+            flags.index(0, at) if zeros else count
+        )  # most rows have traded, and `index` is faster than a loop
+        found.append((start_ticks + at, start_ticks + end - 1))
+        at = end
     return tuple(found)

@@ -1,8 +1,8 @@
 """Levels carried forward to later sessions: naked POCs and poor extremes (rules §4–5).
 
 Only RTH counts. A POC is tested by an RTH trade at its price; a gap over it does not test it. A poor extreme is
-repaired by an RTH trade at least one tick beyond it. All sessions belong to one contract, because prices of another
-month are another auction.
+repaired by an RTH trade at least one tick beyond it. Every list of sessions here is of one contract, because prices of
+another month belong to another auction.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ MAX_LISTED = 10
 class CompletedSession:
     """A completed RTH session.
 
-    If it is not `whole` (recorded completely), it tests and repairs levels but creates none.
+    whole: whether it is recorded completely. If not, it tests and repairs earlier levels but creates none.
     """
 
     trade_date: date
@@ -34,8 +34,8 @@ class CompletedSession:
 class CarriedLevel:
     """A level in ticks and the trade date of the session that created it.
 
-    age_sessions: number of sessions since, 1 for a level of the newest session. tpos: TPOs at its row. tail_rows: rows
-    of single prints from it inwards. Equality compares price and date only.
+    age_sessions: number of sessions since then, 1 for a level of the newest session. tpos: TPOs at the level's price.
+    tail_rows: number of rows of single prints from the level inwards. Equality compares price and date only.
     """
 
     price_ticks: int
@@ -85,9 +85,9 @@ def carried_levels(sessions: Sequence[CompletedSession]) -> CarriedLevels:
 
 
 def spent(levels: CarriedLevels, ladder: Ladder) -> CarriedLevels:
-    """Return which of these levels a later RTH session of the contract has tested (POCs) or repaired (poor extremes).
+    """Return the levels that a later RTH session of the contract has tested (POCs) or repaired (poor extremes).
 
-    ladder: the ladder of that session, so far.
+    levels: the levels before that session. ladder: its ladder so far.
     """
     return CarriedLevels(
         tuple(level for level in levels.naked_pocs if ladder.prints_at(level.price_ticks)),

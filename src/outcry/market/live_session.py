@@ -1,7 +1,8 @@
 """One live session: its ladder, alerts, scenarios and bias, updated by events in order.
 
-All results depend only on the `Opening` and the ordered events, however they were batched. `dump` and `load` may be
-used between any two events. A late trade is added to its own bracket and fires no alert (docs/live.md, rules §6).
+All results depend only on the `Opening` and the ordered events, not on how calls group the events. `dump` and `load`
+may be used between any two events. A late trade is added to its own bracket and fires no alert
+(docs/guides/live.md, rules §6).
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ _NOTHING_YET = -(2**63)
 class LiveSession:
     """One live session. Times are ns UTC, prices ticks, sizes lots. Not thread-safe.
 
-    silent: whether alerts count as fired but are not reported, because history is being backfilled.
+    silent: True while history is backfilled; alerts then count as fired but are not reported.
     """
 
     def __init__(self, opening: Opening, *, silent: bool = False) -> None:
@@ -43,7 +44,7 @@ class LiveSession:
     # -- events
 
     def silence(self, *, on: bool) -> None:
-        """Suppress alerts during a backfill (rules §6), or report them again."""
+        """Suppress alerts (True), as during a backfill (rules §6), or report them again (False)."""
         self.silent = on
         self._monitor.silence(on=on)
 
@@ -62,8 +63,8 @@ class LiveSession:
     ) -> list[Fired]:
         """Apply trades in order of arrival; return the alerts they fired. Size 0 is ignored.
 
-        watched: False for trades too old to act on; they are added to the ladder without evaluation. Raises
-        `OutsideSession` and `RangeTooWide`; trades before the faulty one remain applied.
+        watched: False for trades that are too old to act on; the ladder receives them, but they are not checked for
+        alerts. Raises `OutsideSession` and `RangeTooWide`; trades before the faulty one remain applied.
         """
         if 0 in size_lots:
             some = [trade for trade in zip(at_ns, price_ticks, size_lots, strict=True) if trade[2]]
@@ -88,9 +89,9 @@ class LiveSession:
         self, start_ns: int, end_ns: int, opened: int, high: int, low: int, close: int, volume_lots: int,
         *, watched: bool = True,
     ) -> list[Fired]:  # fmt: skip
-        """Apply one completed bar, stamped at its start; return the alerts it fired, timed at its end.
+        """Apply one completed bar, stamped at its start; return the alerts it fired, which have the time of its end.
 
-        Volume 0 is ignored.
+        Volume 0 is ignored. watched: as in `trades`.
         """
         if not volume_lots:
             return []
@@ -112,17 +113,17 @@ class LiveSession:
         return fired
 
     def advance(self, at_ns: int) -> list[Fired]:
-        """Move event time forward; return alerts of bars and brackets that become final.
+        """Move event time forward; return the alerts of bars and brackets that become final thereby.
 
-        They become final two seconds after their end.
+        A bar or bracket becomes final two seconds after its end.
         """
         return self._finalize(at_ns - CLOSE_DELAY_NS)
 
     def amended(self, ladder: Ladder | None) -> None:
-        """Continue from a ladder recomputed without busted trades; None: no trade remains.
+        """Continue from a ladder that was recomputed without busted trades. None: no trade remains.
 
-        Fired alerts and final bars do not change. Event time does not go back: a trade earlier than the newest busted
-        one is still late.
+        Fired alerts and final bars do not change. Event time does not go back. So a new trade still counts as late if
+        it is earlier than a busted one.
         """
         self.revision += 1
         if ladder is None:
@@ -163,7 +164,7 @@ class LiveSession:
         return found.view() if found else None
 
     def set_opening(self, opening: Opening) -> None:
-        """Use another opening from now on, because the prior session has completed in the meantime."""
+        """Replace the opening (reference levels), because the prior session has completed since this session opened."""
         self.opening = opening
         ladder = self._fold.ladder()
         self._monitor.set_opening(opening, ladder.open_ticks if ladder else None)
@@ -175,7 +176,7 @@ class LiveSession:
         return encode(self.state())
 
     def state(self) -> dict[str, Any]:
-        """Return the values that `dump` encodes. They do not change when the session continues."""
+        """Return the values that `dump` encodes. The returned values stay the same while the session continues."""
         ladder = self._fold.ladder()
         return {
             "revision": self.revision,
@@ -189,7 +190,7 @@ class LiveSession:
 
     @staticmethod
     def load(opening: Opening, data: bytes) -> "LiveSession":
-        """Restore a session from the result of `dump`. Raises `ValueError` for another version."""
+        """Restore a session from the result of `dump`. Raises `ValueError` if another version wrote it."""
         whole = decode(data)
         session = LiveSession(opening, silent=whole["silent"])
         session.revision = whole["revision"]
@@ -207,7 +208,10 @@ class LiveSession:
     # -- internals
 
     def _passed(self, now_ns: int, price: int, size: int) -> bool:
-        """Add one trade to the ladder by the fast path; return False if the trade must be evaluated."""
+        """Add one trade to the ladder without evaluating it, if it cannot change anything else.
+
+        Returns False, and adds nothing, if the trade must be evaluated.
+        """
         calm = self._monitor.calm
         if calm is None or not (self._latest_ns <= now_ns < calm.until_ns and calm.low < price < calm.high):
             return False
@@ -229,7 +233,7 @@ class LiveSession:
     ) -> int:
         """Return the index of the next trade, from `first` on, that the fast path cannot handle.
 
-        Such a trade is late, ends a bar or needs evaluation.
+        Such a trade is late, ends a bar or may change alerts or scenarios.
         """
         if self.empty:
             return first

@@ -1,7 +1,7 @@
 """The current view of a live session, computed from its ladder, bias and scenarios.
 
-A capture is the immutable input of a view, so that a view can be computed while the session continues, or in another
-process. A capture of another version is refused.
+A `Capture` is the immutable input of a view. So the view can be computed while the session continues, or in another
+process. Loading a capture that another version wrote raises an error.
 """
 
 import json
@@ -24,7 +24,7 @@ from outcry.market.playbook import (
     Status,
     level_lines,
 )
-from outcry.market.profile import SessionProfile, profile_of
+from outcry.market.profile import SessionProfile, profile_of, tpo_levels_of
 from outcry.market.snapshot import SnapshotMismatch, dump, load
 
 #: Version of the encoding of captures.
@@ -35,12 +35,12 @@ _REFERENCE_KINDS = frozenset(ReferenceKind)
 
 @dataclass(frozen=True, slots=True)
 class LiveView:
-    """The current state of a session. Prices in ticks, times ns UTC.
+    """The current state of a session. Prices are ticks, times ns UTC.
 
     last_ticks: price of the newest trade that was not busted. last_ns: exchange time of the newest event, including
-    busted trades. revision: how often applied trades were amended. overnight: high and low of the overnight session;
-    for an ETH session, its own so far. ib_complete: whether the first 60 minutes are over. overnight_ladder: the
-    overnight session before an RTH session, if this process folded it.
+    busted trades. ib_complete: whether the first 60 minutes are over. overnight: high and low of the overnight session;
+    for an ETH session, its own high and low so far. revision: how often trades were busted or corrected after they were
+    applied. overnight_ladder: ladder of the overnight session before an RTH session, if this process computed it.
     """
 
     opening: Opening
@@ -61,7 +61,7 @@ class LiveView:
 class Capture:
     """Immutable state of a session, from which a view can be computed later.
 
-    Taking it lasts microseconds, so that the session can continue.
+    Taking a capture costs microseconds only, so the session is not delayed.
     """
 
     opening: Opening
@@ -75,18 +75,18 @@ class Capture:
 
     def view(self) -> LiveView:
         """Compute the view: profile, levels and current state."""
-        profile, last_ticks = profile_of(self.ladder, IB_BRACKETS), self.ladder.close_ticks
+        profile = profile_of(self.ladder, IB_BRACKETS, tpo_levels=_tpo_levels_of)
         overnight = self.opening.overnight
         if self.opening.kind is SessionKind.ETH:
             overnight = (profile.high, profile.low)
-        lines = level_lines(profile, self.opening, last_ticks, ib_complete=self.ib_complete)
+        lines = level_lines(profile, self.opening, ib_complete=self.ib_complete)
         return LiveView(
-            self.opening, self.ladder, profile, last_ticks, self.last_ns, self.ib_complete, overnight,
+            self.opening, self.ladder, profile, self.ladder.close_ticks, self.last_ns, self.ib_complete, overnight,
             self.bias, lines, self.scenarios, self.revision, self.overnight_ladder,
         )  # fmt: skip
 
     def dump(self) -> bytes:
-        """Encode the version, then one line of canonical JSON for each part.
+        """Encode the capture: a line with the version, then one line of canonical JSON for each part.
 
         The parts are the opening, the ladder, the overnight ladder (empty if there is none), and all other fields.
         """
@@ -125,6 +125,10 @@ class Capture:
             raise SnapshotMismatch(f"not a capture: {problem}") from problem
 
 
+#: Few trades print a new row, so the TPO counts of most views are those of the view before.
+_tpo_levels_of = lru_cache(maxsize=1024)(tpo_levels_of)
+
+
 #: Hundreds of captures of a session share one opening and one overnight ladder.
 @lru_cache(maxsize=1024)
 def _opening_bytes(opening: Opening) -> bytes:
@@ -155,7 +159,7 @@ def _scenario_of(
 
 
 def _reference_of(label: str, price_ticks: int) -> Reference:
-    """Decode the label of a scenario's target level. Only that of a poor extreme ends in a date."""
+    """Decode the label of a scenario's target level. Only the label of a poor extreme ends in a date."""
     if label in _REFERENCE_KINDS:
         return Reference(ReferenceKind(label), price_ticks)
     kind, _, made_on = label.rpartition(" ")

@@ -1,7 +1,7 @@
 """Methods to compute the point of control and value area: our default and those of other platforms, as data.
 
-Sources: rules §1, which cites each row of the table. Users often report that a profile differs from another platform's.
-Therefore answers always name the method, and callers of the library can choose it.
+Users often report that a profile differs from another platform's. Therefore each API response names its method, and
+callers of the library can choose one. Rules §1 cites the source of each method.
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,13 @@ PocTie = Literal["mypivots", "lowest", "centre_high", "centre_low", "middle_row"
 class Method:
     """A way to compute a profile's POC and value area.
 
-    basis: the unit counted at each row (price): TPOs or volume. percent: share of the total that the value area must
+    basis: what is counted at each row (price): TPOs or volume. percent: share of the total that the value area must
     contain. step: rows compared at a time as the value area grows. pair: whether a winning pair of rows is added whole,
-    or row by row up to the target. side_tie: which side wins if both are equal. stop: `ge` at the target, `gt` beyond
-    it, `floor` at the target rounded down.
+    or row by row up to the target. side_tie: which side wins if both are equal. stop: when the area stops growing: `ge`
+    on reaching the target, `gt` on exceeding it, `floor` on reaching the target rounded down.
 
-    rows: whether rows without prints count as zero (`all`) or do not exist (`printed`). placement: every row of a
-    bracket's range, or only the row of a bar's close, rounded up (`close_up`).
-
+    rows: whether rows that did not trade count as zero (`all`) or do not exist (`printed`). placement: where a bar
+    counts, at every row of its range, or only at the row of its close, rounded up (`close_up`).
     """
 
     name: str
@@ -35,13 +34,13 @@ class Method:
     rows: Literal["all", "printed"] = "all"
     placement: Literal["range", "close_up"] = "range"
 
-    def reached(self, captured: int, total: int) -> bool:
-        """Return whether the selected rows contain the value area's share."""
+    def needed(self, total: int) -> int:
+        """Return the count (TPOs or volume) that the value area must contain, given the count of the whole profile."""
         if self.stop == "floor":
-            return captured >= total * self.percent // 100
+            return total * self.percent // 100
         if self.stop == "gt":
-            return captured * 100 > total * self.percent
-        return captured * 100 >= total * self.percent
+            return total * self.percent // 100 + 1
+        return -(-total * self.percent // 100)
 
     def describe(self) -> str:
         """Return the value-area rule as text."""

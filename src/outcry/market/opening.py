@@ -1,4 +1,4 @@
-"""The opening of a session: its trading window and the reference levels it is measured against.
+"""The opening of a session: its trading window and the reference levels to which it is compared.
 
 References are frozen at the open (rules §6). An `Opening` is logged like a trade, so that a replay or recovery uses the
 same levels, even if sessions have been imported since.
@@ -17,7 +17,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """Levels of the newest complete RTH session of the contract before the opening one. Prices in ticks."""
+    """Levels of the newest complete RTH session of a contract before the one that opens. Prices are ticks."""
 
     trade_date: date
     poc: int
@@ -30,9 +30,9 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class IncompleteSession:
-    """An RTH session of the look-back that creates no levels, because it is not recorded or incomplete.
+    """An earlier RTH session that should create levels but does not, because it is not recorded or incomplete.
 
-    holes: gaps of its recording, half-open, ns UTC.
+    Only sessions within the look-back are listed. holes: gaps of its recording, half-open, ns UTC.
     """
 
     trade_date: date
@@ -47,10 +47,10 @@ class Opening:
     contract: its key, `ESZ2026`. segments: half-open windows (ns UTC). prior: None if no session of the contract has
     completed; then no alert that needs prior value can fire. carried: naked POCs and poor extremes at the close of
     `prior`. overnight: high and low (ticks) of the ETH session before an RTH session; None for an ETH session, or if
-    nothing traded. average_range: ticks, over up to 20 earlier RTH sessions; None without any. rolled_from: key of the
-    contract that was front before this one, if the roll came after `prior`. front: whether it is the front contract;
-    other contracts fire no alerts. damaged: contract, date and kind of damaged stored sessions, which were left out.
-    incomplete: sessions of the look-back that create no levels, ascending.
+    nothing traded. average_range: ticks, over up to 20 earlier RTH sessions; None if there are none. rolled_from: key
+    of the contract that was front before this one, if the roll came after `prior`. front: whether it is the front
+    contract; other contracts fire no alerts. damaged: contract, date and kind of stored sessions that are damaged, and
+    therefore not used. incomplete: earlier sessions that create no levels, ascending.
     """
 
     contract: str
@@ -70,7 +70,7 @@ class Opening:
 
     @property
     def session(self) -> Session:
-        """Return the session, without its reference levels."""
+        """Return the session alone, without its reference levels."""
         return Session(self.root, self.trade_date, self.kind, self.segments, self.short)
 
     @property
@@ -113,7 +113,7 @@ class Opening:
 
     @staticmethod
     def load(data: bytes) -> "Opening":
-        """Decode an opening from the result of `dump`. Raises `ValueError` for another version."""
+        """Decode an opening from the result of `dump`. Raises `ValueError` if another version wrote it."""
         whole = json.loads(data)
         if whole["version"] != VERSION:
             raise ValueError(f"opening of version {whole['version']}, this program reads {VERSION}")

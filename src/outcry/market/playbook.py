@@ -1,4 +1,4 @@
-"""The playbook: the table of levels, and the conditions that scenarios consist of (rules §7).
+"""The playbook: a session's table of levels, and the conditions that its scenarios consist of (rules §7).
 
 Levels within two ticks share one line at the price of the strongest. A condition is a comparison in whole ticks that
 can be checked against trades. Nothing here is advice.
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from functools import lru_cache
 from typing import Literal
 
 from outcry.market.opening import Opening, Prior
@@ -70,7 +71,7 @@ OUTCOMES: Mapping[ScenarioId, str] = {
 
 
 class ReferenceKind(StrEnum):
-    """Kinds of levels that a scenario can have as target, by their names in answers."""
+    """Kinds of levels that a scenario can have as target, by their names in API responses."""
 
     PRIOR_HIGH = "Prior high"
     PRIOR_LOW = "Prior low"
@@ -86,7 +87,7 @@ class ReferenceKind(StrEnum):
 class LevelKind(StrEnum):
     """Kinds of levels in the playbook's table, strongest first.
 
-    The order: alert levels, edges of ranges, other past prices, developing levels, derived levels.
+    The order: levels that alerts watch, edges of ranges, other past prices, developing levels, derived levels.
     """
 
     PRIOR_VAH = "prior_vah"
@@ -116,24 +117,30 @@ class LevelKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LevelLine:
-    """One line of the playbook's table of levels.
-
-    side: of the last price. distance_ticks: from the last price, 0 or more.
-    """
+    """One line of the playbook's table of levels."""
 
     price_ticks: int
     label: str
     kind: LevelKind
-    side: Side
-    distance_ticks: int
+
+    def side(self, last_ticks: int) -> Side:
+        """Return where the level is relative to the last price."""
+        if self.price_ticks == last_ticks:
+            return "at"
+        return "above" if self.price_ticks > last_ticks else "below"
+
+    def distance_ticks(self, last_ticks: int) -> int:
+        """Return the distance from the last price, 0 or more."""
+        return abs(self.price_ticks - last_ticks)
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A comparison with a price in ticks. With `in`, the range from `price_ticks` to `to_ticks`, both included.
+    """A comparison of a traded price with a price in ticks.
 
-    observable: `open`, the session's first price; `trade`, any traded price; `bracket_close`, the last price of a
-    completed bracket. times: required number of consecutive brackets.
+    With `op` `in`, the traded price must be from `price_ticks` to `to_ticks`, both included. observable: which price is
+    compared: `open`, the session's first price; `trade`, any traded price; `bracket_close`, the last price of a
+    completed bracket. times: how many consecutive brackets must meet the condition.
     """
 
     observable: Observable
@@ -158,7 +165,7 @@ class Condition:
                 return low <= top and high >= self.price_ticks
 
     def text(self, tick_e9: int) -> str:
-        """Return the condition as text with the decimals of the tick: `bracket_close in 1640.25..1655.50 x2`."""
+        """Return the condition as text, with as many decimals as the tick: `bracket_close in 1640.25..1655.50 x2`."""
         price = fixed_text(self.price_ticks, tick_e9)
         upto = "" if self.to_ticks is None else f"..{fixed_text(self.to_ticks, tick_e9)}"
         times = f" x{self.times}" if self.times > 1 else ""
@@ -167,7 +174,10 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The target level of a scenario. made_on: trade date of the session that made a poor extreme; None otherwise."""
+    """The target level of a scenario.
+
+    made_on: for a poor extreme, the trade date of the session that made it; otherwise None.
+    """
 
     kind: ReferenceKind
     price_ticks: int
@@ -175,17 +185,17 @@ class Reference:
 
     @property
     def label(self) -> str:
-        """Return the level's name, with the date if there is one: `Poor low 2026-01-02`."""
+        """Return the level's name, for a poor extreme with its date: `Poor low 2026-01-02`."""
         return self.kind if self.made_on is None else f"{self.kind} {self.made_on}"
 
     def text(self, tick_e9: int) -> str:
-        """Return the level as text with the decimals of the tick: `Prior low 7036.50`."""
+        """Return the level as text, with as many decimals as the tick: `Prior low 7036.50`."""
         return f"{self.label} {fixed_text(self.price_ticks, tick_e9)}"
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioState:
-    """A scenario and its status. reference: its target level."""
+    """A scenario and its status. reference: the level that is its target."""
 
     id: ScenarioId
     if_: Condition
@@ -196,7 +206,7 @@ class ScenarioState:
 
     @property
     def then(self) -> str:
-        """Return the outcome the conditions would be consistent with, as text without prices."""
+        """Return the outcome with which the scenario's conditions are consistent, as text without prices."""
         return OUTCOMES[self.id]
 
 
@@ -206,21 +216,20 @@ _Level = tuple[LevelKind, int, str]
 _STRENGTH = {kind: rank for rank, kind in enumerate(LevelKind)}
 
 
-def level_lines(
-    profile: SessionProfile, opening: Opening, last_ticks: int, *, ib_complete: bool
-) -> tuple[LevelLine, ...]:
+def level_lines(profile: SessionProfile, opening: Opening, *, ib_complete: bool) -> tuple[LevelLine, ...]:
     """Return the table of levels, highest price first.
 
-    ib_complete: whether there is an initial balance and its hour is over. Before that it has no lines, because its
-    range may still grow. A level joins the nearest line within two ticks whose type is stronger, or the newer one of
-    the same type.
+    ib_complete: whether the first hour is over and has an initial balance. Before that the table has no lines of the
+    initial balance, because its range may still grow. A level joins the nearest line within two ticks whose level is of
+    a stronger kind, or newer and of the same kind.
     """
-    levels = [
-        *(_of_prior(opening.prior, opening) if opening.prior else ()),
-        *_carried(opening),
-        *_developing(profile),
-        *(_of_balance(profile) if ib_complete else ()),
-    ]
+    return _merged(opening, (*_developing(profile), *(_of_balance(profile) if ib_complete else ())))
+
+
+@lru_cache(1024)  # few trades move a developing level
+def _merged(opening: Opening, newest: tuple[_Level, ...]) -> tuple[LevelLine, ...]:
+    """Return the table's lines, highest price first, from the opening's levels and the session's own (`newest`)."""
+    levels = [*(_of_prior(opening.prior, opening) if opening.prior else ()), *_carried(opening), *newest]
     levels.sort(key=lambda level: _STRENGTH[level[0]])  # a stable sort keeps the newest first within a kind
     lines: list[tuple[LevelKind, int, list[str]]] = []
     for kind, price, label in levels:
@@ -232,20 +241,11 @@ def level_lines(
         if label not in labels:
             labels.append(label)
     lines.sort(key=lambda line: -line[1])
-    return tuple(
-        LevelLine(price, " / ".join(labels), kind, _side(price, last_ticks), abs(price - last_ticks))
-        for kind, price, labels in lines
-    )
-
-
-def _side(price_ticks: int, last_ticks: int) -> Side:
-    if price_ticks == last_ticks:
-        return "at"
-    return "above" if price_ticks > last_ticks else "below"
+    return tuple(LevelLine(price, " / ".join(labels), kind) for kind, price, labels in lines)
 
 
 def _of_prior(prior: Prior, opening: Opening) -> Iterator[_Level]:
-    """Return the table's levels that come from the prior session. Its midpoint is rounded down to a whole tick."""
+    """Return the table's levels that come from the prior session. The midpoint is rounded down to a whole tick."""
     poor_high = any(level.made_on == prior.trade_date for level in opening.carried.poor_highs)
     poor_low = any(level.made_on == prior.trade_date for level in opening.carried.poor_lows)
     yield LevelKind.PRIOR_VAH, prior.vah, "VAH"
@@ -258,7 +258,7 @@ def _of_prior(prior: Prior, opening: Opening) -> Iterator[_Level]:
 
 
 def _carried(opening: Opening) -> Iterator[_Level]:
-    """Return the table's overnight range, and naked POCs and poor extremes of sessions before the prior one."""
+    """Return the table's overnight range, and the naked POCs and poor extremes of sessions before the prior one."""
     if opening.overnight:
         high, low = opening.overnight
         yield LevelKind.ON_HIGH, high, "ONH"

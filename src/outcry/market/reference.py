@@ -1,4 +1,4 @@
-"""Parses and validates the reference tables: products, weekly hours, holidays and dated overrides.
+"""Parses and validates the reference tables: products, weekly hours, holidays and dated exceptions (overrides).
 
 A table is accepted as a whole, or rejected with an error that names the file, the row (1 is the header) and the column.
 Every row has its source (`source`) and the date it was last checked (`checked_on`). This module parses text;
@@ -51,7 +51,7 @@ class _Row:
         return BadReference(self.file, self.number, problem, column)
 
     def read(self, column: str, reader: Callable[[str], T]) -> T:
-        """Read a cell of the table, which must not be empty."""
+        """Parse a cell with `reader`; an empty cell is an error."""
         text = self.cells[column]
         if not text:
             raise self.refuse("is empty", column)
@@ -61,7 +61,7 @@ class _Row:
             raise self.refuse(str(problem), column) from problem
 
     def maybe(self, column: str, reader: Callable[[str], T]) -> T | None:
-        """Read a cell of the table that may be empty; return None if it is."""
+        """Parse a cell with `reader`; return None if the cell is empty."""
         return self.read(column, reader) if self.cells[column] else None
 
     def words(self, column: str) -> tuple[str, ...]:
@@ -69,7 +69,10 @@ class _Row:
 
 
 def _rows(text: str, file: str, header_text: str) -> Iterator[_Row]:
-    """Yield the rows of a table that has exactly the columns of `header_text`, in any order."""
+    """Yield the rows of a table.
+
+    The table must have exactly the columns that `header_text` names, in any order.
+    """
     columns = header_text.split(",")
     reader = csv.reader(text.removeprefix("\ufeff").splitlines(), strict=True)
     try:
@@ -152,7 +155,7 @@ def _kind(text: str) -> DayKind:
 
 
 def parse_products(text: str, file: str = "products.csv") -> dict[str, Product]:
-    """Parse the products by root, in the order of the table. Raises `BadReference`."""
+    """Parse the table of products; return them by root, in the order of the table. Raises `BadReference`."""
     products: dict[str, Product] = {}
     rows: dict[str, _Row] = {}
     for row in _rows(text, file, PRODUCT_COLUMNS):
@@ -199,7 +202,7 @@ def _product(row: _Row) -> Product:
 
 
 def _check_family(row: _Row, product: Product, products: Mapping[str, Product]) -> None:
-    """Reject a product whose parent is missing or a micro itself, and a name used by two products."""
+    """Reject a product whose parent is missing or itself a micro, or that shares a name with another product."""
     if product.parent is not None:
         parent = products.get(product.parent)
         if parent is None or parent.parent is not None:
@@ -215,9 +218,10 @@ def _check_family(row: _Row, product: Product, products: Mapping[str, Product]) 
 def with_activity(
     products: Mapping[str, Product], text: str, file: str = "activity.csv"
 ) -> dict[str, Product]:
-    """Return the products with their activity, in the same order.
+    """Return the products with the minimum activity that the table states for each, in the same order.
 
-    Raises `BadReference`, also for a product that the table does not list.
+    Activity is the share of minutes in which the product trades. Raises `BadReference`, also if the table does not list
+    a product.
     """
     found: dict[str, Product] = {}
     for row in _rows(text, file, ACTIVITY_COLUMNS):
@@ -237,7 +241,10 @@ def with_activity(
 def parse_hours(
     text: str, products: Mapping[str, Product], file: str = "sessions.csv"
 ) -> tuple[HoursRow, ...]:
-    """Parse the weekly hours, in the order of the table. Raises `BadReference`, also if two rows apply to one day."""
+    """Parse the weekly hours, in the order of the table.
+
+    Raises `BadReference`, also if two rows apply to the same product and day.
+    """
     known = {product.root: product for product in products.values() if product.parent is None}
     read: list[HoursRow] = []
     for row in _rows(text, file, HOURS_COLUMNS):
@@ -285,7 +292,10 @@ def _speak_of_one_day(one: HoursRow, other: HoursRow) -> bool:
 
 
 def parse_days(text: str, products: Mapping[str, Product], file: str = "holidays.csv") -> tuple[DayRow, ...]:
-    """Parse holidays or overrides, in the order of the table. Raises `BadReference`, also for a duplicate day."""
+    """Parse holidays or overrides, in the order of the table.
+
+    Raises `BadReference`, also if two rows name the same day of a group or root.
+    """
     known = {name: None for p in products.values() if p.parent is None for name in (p.root, p.group)}
     read: list[DayRow] = []
     seen: set[tuple[str, date]] = set()

@@ -1,8 +1,8 @@
 """Chooses the front contract: by volume, only between sessions, never backwards (rules §9).
 
 The next contract becomes front after its RTH volume exceeded the front's in enough consecutive completed sessions: 1,
-or 2 for metals and energy. The change takes effect on the following trade date. The latest date is the deadline, two
-business days before last trading day or first notice.
+or 2 for metals and energy. The change takes effect on the following trade date. The front changes at the latest on the
+deadline, two business days before last trading day or first notice.
 
 A date's front depends only on the volumes of earlier dates. So the front of a session about to open equals the front of
 the same date in history.
@@ -34,8 +34,8 @@ class Front:
 class RollRule:
     """When the front contract of one product rolls to the next.
 
-    sessions: consecutive sessions in which the next contract must lead. deadline: trade date from which a contract is
-    no longer front. following: the next contract of the cycle.
+    sessions: number of consecutive sessions in which the next contract must have more volume. deadline: returns the
+    trade date from which a contract is no longer front. following: returns the next contract of the cycle.
     """
 
     sessions: int
@@ -51,7 +51,7 @@ class RollRule:
 def fronts(volumes: Volumes, rule: RollRule) -> Sequence[Front]:
     """Return the front contract of every trade date in `volumes`, ascending.
 
-    On the first date it is the contract with the most volume, the nearest of equals.
+    On the first date the front is the contract with the most volume; of several, the one that expires first.
     """
     return _followed(volumes, rule)[0]
 
@@ -59,9 +59,10 @@ def fronts(volumes: Volumes, rule: RollRule) -> Sequence[Front]:
 def front_on(
     volumes: Volumes, trade_date: date, available: Collection[Contract], rule: RollRule
 ) -> Front | None:
-    """Return the front contract of a trade date after all in `volumes`; None if `volumes` is empty.
+    """Return the front contract of a trade date later than all in `volumes`; None if `volumes` is empty.
 
-    available: contracts that may become front on the deadline; in history these are the ones that traded on the date.
+    available: contracts that may become front on the deadline. In history these are the contracts that traded on the
+    date.
     """
     roll = _followed(volumes, rule)[1]
     return roll.on(trade_date, available) if roll else None
@@ -78,7 +79,7 @@ def _followed(volumes: Volumes, rule: RollRule) -> tuple[list[Front], "_Roll | N
 
 
 class _Roll:
-    """Determines the front contract of one trade date after another."""
+    """Determines the front contract of successive trade dates."""
 
     def __init__(self, rule: RollRule, front: Contract) -> None:
         self._rule, self._front = rule, front
@@ -114,14 +115,15 @@ class _Roll:
         return front
 
     def _challenger(self) -> Contract | None:
-        """Return the nearest contract that has led by volume for enough sessions."""
+        """Return the contract to roll to: the nearest one that had more volume than the front for enough sessions."""
         ready = [contract for contract, led in self._leads.items() if led >= self._rule.sessions]
         return min(ready, key=_order, default=None)
 
     def _most_traded(self, trade_date: date, available: Collection[Contract]) -> Contract | None:
-        """Return the contract after the front with most lots in the newest session, the nearest of equals.
+        """Return the later contract with the most lots in the newest session; of several, the nearest.
 
-        A contract past its own deadline is chosen only if there is no other.
+        Later means that it expires after the front. A contract past its own deadline is chosen only if there is no
+        other.
         """
         later = sorted((c for c in available if _order(c) > _order(self._front)), key=_order)
         lasting = [contract for contract in later if trade_date < self._rule.deadline(contract)]

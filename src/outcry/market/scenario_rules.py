@@ -1,7 +1,7 @@
 """Conditions of the playbook scenarios, derived from the opening, the first price and the initial balance (rules §7).
 
-A scenario exists only if its levels exist. Poor extremes are repaired only in regular hours (rules §5), so an overnight
-session has no repair scenarios.
+A scenario exists only if the levels in its conditions exist. Poor extremes are repaired only in regular hours (rules
+§5), so an overnight session has no repair scenarios.
 """
 
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ from outcry.market.playbook import Condition, Reference, ReferenceKind, Scenario
 class ScenarioRule:
     """One scenario and its conditions. reference: its target level.
 
-    reach: the condition that completes the scenario; None while the initial balance that a gap may extend is still
-    forming. half: an intermediate target, with the condition that reaches it.
+    reach: the condition that completes the scenario. For a gap whose next target needs the initial balance, `reach` is
+    None until the initial balance is complete. half: an intermediate target, with the condition that reaches it.
     """
 
     id: ScenarioId
@@ -50,9 +50,9 @@ def scenario_rules(
 
 
 def _acceptance(prior: Prior) -> Iterator[ScenarioRule]:
-    """Return the rule of acceptance: two consecutive brackets close outside value.
+    """Return the rules of acceptance: two consecutive brackets close outside value.
 
-    If the prior session did not trade beyond its value area, there is no target.
+    A side of value has no scenario if the prior session did not trade beyond it, because there is no target.
     """
     if prior.high > prior.vah:
         yield ScenarioRule(
@@ -75,7 +75,10 @@ def _acceptance(prior: Prior) -> Iterator[ScenarioRule]:
 
 
 def _value_return(prior: Prior) -> Iterator[ScenarioRule]:
-    """Return the 80 % rule (rules §6): an open outside value, then two consecutive closes inside it, edges included."""
+    """Return the rules of the 80 % rule (rules §6): an open outside value, then two consecutive closes inside it.
+
+    A close at the edge of value is inside.
+    """
     if prior.vah == prior.val:
         return
     confirm = Condition("bracket_close", "in", prior.val, times=2, to_ticks=prior.vah)
@@ -98,9 +101,9 @@ def _value_return(prior: Prior) -> Iterator[ScenarioRule]:
 
 
 def _ib_failure(high: int, low: int) -> Iterator[ScenarioRule]:
-    """Return the rule of a failed IB breakout: a bracket closes back inside.
+    """Return the rules of a failed breakout from the initial balance: a bracket closes back inside it.
 
-    Targets: the midpoint (rounded down), then the far edge.
+    Targets: first the midpoint of the balance (rounded down), then its far edge.
     """
     middle = (high + low) // 2
     confirm = Condition("bracket_close", "in", low, to_ticks=high)
@@ -125,7 +128,7 @@ def _ib_failure(high: int, low: int) -> Iterator[ScenarioRule]:
 
 
 def _gap(prior: Prior, ib: tuple[int, int] | None) -> Iterator[ScenarioRule]:
-    """Return the gap rule: an open outside the prior range.
+    """Return the rule of an opening gap: an open outside the prior session's range.
 
     A trade at the edge of that range fills the gap and voids the scenario. The close of the first bracket that traded
     confirms it. Until the initial balance is complete, the target is the edge of the gap.
@@ -149,7 +152,7 @@ def _gap(prior: Prior, ib: tuple[int, int] | None) -> Iterator[ScenarioRule]:
 
 
 def _repair(opening: Opening, open_ticks: int) -> Iterator[ScenarioRule]:
-    """Return the repair rule: a trade beyond the nearest poor extreme at or beyond the open (rules §5)."""
+    """Return the rules of repair: a trade beyond the nearest poor extreme that is at or beyond the open (rules §5)."""
     away = arm_ticks(opening.prior)
     above = [level for level in opening.carried.poor_highs if level.price_ticks >= open_ticks]
     if above:

@@ -1,7 +1,7 @@
 """State machines of a session's scenarios (rules §7).
 
 All scenarios share one transition table. A condition counts only from the start of the phase that waits for it, so the
-order of events determines the outcome. Done and void are final until the session ends.
+order of events determines the outcome. Once a scenario is done or void, it stays so until the session ends.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,8 @@ _IDS = tuple(ScenarioId)  # iterating over an enum is slow
 class Phase(StrEnum):
     """Progress of a scenario.
 
-    WAITING: `if` is not met. READY: it is met, not confirmed. HALFWAY: active and past the first of two targets.
+    WAITING: the condition `if` is not met. READY: `if` is met, but the scenario is not confirmed. HALFWAY: active, and
+    the first of two targets is reached.
     """
 
     WAITING = "waiting"
@@ -33,7 +34,7 @@ class Phase(StrEnum):
 
     @property
     def status(self) -> Status:
-        """Return the status under which answers report this phase."""
+        """Return the status that API responses report for this phase."""
         if self in {Phase.WAITING, Phase.READY}:
             return Status.PENDING
         return Status.ACTIVE if self is Phase.HALFWAY else Status(self.value)
@@ -42,7 +43,7 @@ class Phase(StrEnum):
 class Sign(StrEnum):
     """Which condition of a scenario was met.
 
-    IMPOSSIBLE: the session opened at a price where `if` can no longer be met.
+    IMPOSSIBLE: the session opened at a price from which the condition `if` can no longer be met.
     """
 
     IF = "if"
@@ -86,10 +87,11 @@ NEVER = frozenset(
 
 @dataclass(slots=True)
 class _Track:
-    """State of one scenario. run, run_index: consecutive brackets that met `confirm`, and the index of the newest.
+    """State of one scenario.
 
-    since_ns: start of the phase; brackets that ended before it do not count, even if they become final later. For
-    HALFWAY it is the start of ACTIVE, because the same invalidation applies to both.
+    run: how many consecutive brackets have met the condition `confirm`. run_index: index of the newest of them.
+    since_ns: start of the phase; brackets that ended before it do not count, even if they become final later. In phase
+    HALFWAY it is the start of ACTIVE, because the same invalidation applies to both phases.
     """
 
     phase: Phase = Phase.WAITING
@@ -104,17 +106,17 @@ class _Track:
             self.since_ns = at_ns
 
     def confirmed(self, index: int, times: int) -> bool:
-        """Count a bracket that met `confirm`; return whether `times` consecutive brackets have met it."""
+        """Count a bracket that met `confirm`; return whether `times` consecutive brackets have met it now."""
         self.run = self.run + 1 if self.run_index == index - 1 else 1
         self.run_index = index
         return self.run >= times
 
 
 def awaited(rule: ScenarioRule, phase: Phase) -> list[tuple[Sign, Condition]]:
-    """Return the conditions that a scenario evaluates in a phase, each with the event (`Sign`) it causes.
+    """Return the conditions to check for a scenario in a phase, each with the event (`Sign`) that it causes.
 
-    They are sorted by precedence. A bracket close invalidates only an active scenario. Before that it only fails to
-    confirm it.
+    The first condition that is met has precedence. A bracket close can invalidate a scenario only while the scenario is
+    active. Before that, such a close does not confirm the scenario, and changes nothing else.
     """
     by_sign = {
         Sign.IF: rule.if_,
@@ -133,10 +135,10 @@ def awaited(rule: ScenarioRule, phase: Phase) -> list[tuple[Sign, Condition]]:
 
 
 class Scenarios:
-    """The scenarios of one RTH or ETH session and their states. Prices in ticks, times ns UTC.
+    """The scenarios of one RTH or ETH session and their states. Prices are ticks, times ns UTC.
 
-    Call `opened` first, then `traded` and `bracket_closed` in order of event time. Trades inside `quiet()` may be
-    skipped.
+    Call `opened` first, then `traded` and `bracket_closed` in order of event time. Trades inside the band that `quiet`
+    returns may be skipped.
     """
 
     __slots__ = (
@@ -171,9 +173,10 @@ class Scenarios:
         self._recompute_band()
 
     def traded(self, seen: Observation, ib: tuple[int, int] | None) -> None:
-        """Evaluate a trade or bar. ib: initial balance (high, low) after the first hour; None before or without one.
+        """Evaluate a trade or bar.
 
-        If one bar meets two conditions, their order is unknown; invalidation takes precedence.
+        ib: the initial balance (high, low) after the first hour; None during that hour, or if there is none. If one bar
+        meets two conditions, their order is unknown; invalidation takes precedence.
         """
         if not self._hour_over and seen.slot_ns >= self._opening.open_ns + NANOS_PER_HOUR:
             self._hour_over = True
@@ -196,7 +199,10 @@ class Scenarios:
             self._recompute()
 
     def bracket_closed(self, index: int, at_ns: int, close: int | None) -> None:
-        """Evaluate a bracket that ended at `at_ns`. close: its last price; None: nothing traded, so any run ends."""
+        """Evaluate the close of a bracket that ended at `at_ns`.
+
+        close: its last price. None: nothing traded, so a series of consecutive brackets ends.
+        """
         if close is None:
             return
         for rule in self._rules:
@@ -214,11 +220,11 @@ class Scenarios:
         self._recompute_band()
 
     def quiet(self) -> QuietBand:
-        """Return the price band in which `traded` changes nothing, valid until another method is called."""
+        """Return the price band in which `traded` changes nothing. It is valid until another method is called."""
         return self._quiet
 
     def states(self, ib: tuple[int, int] | None) -> tuple[ScenarioState, ...]:
-        """Return all scenarios that exist, in the order of `ScenarioId`. ib: as in `traded`."""
+        """Return all scenarios that exist, in the order of `ScenarioId`. ib: the initial balance, as in `traded`."""
         if ib is not None and ib != self._ib:  # no trade has been evaluated since the first hour ended
             return self._states_of(scenario_rules(self._opening, self._open_ticks, ib))
         if self._states is None:
@@ -226,13 +232,13 @@ class Scenarios:
         return self._states
 
     def dump(self) -> list[object]:
-        """Return the state as JSON values, without the opening."""
+        """Return the state of all scenarios as JSON values, without the opening."""
         tracks = [[t.phase.value, t.run, t.run_index, t.since_ns] for t in self._tracks.values()]
         return [self._open_ticks, self._ib and list(self._ib), self._hour_over, tracks]
 
     @staticmethod
     def load(opening: Opening, state: object) -> "Scenarios":
-        """Restore the result of `dump`, given the same opening."""
+        """Restore the scenarios from the result of `dump`, with the same opening as then."""
         open_ticks, ib, hour_over, tracks = cast("list[Any]", state)
         found = Scenarios(opening)
         found._open_ticks, found._hour_over = open_ticks, hour_over
@@ -262,7 +268,7 @@ class Scenarios:
         self._recompute_band()
 
     def _recompute_band(self) -> None:
-        """Recompute which conditions on trades apply now, and the price band that meets none of them."""
+        """Recompute which conditions on trades apply now, and the price band in which a trade meets none of them."""
         self._states = None
         self._trade_conditions = [
             (self._tracks[rule.id], sign, condition)
@@ -278,7 +284,7 @@ class Scenarios:
 
 
 def _unmet(condition: Condition) -> QuietBand:
-    """Return the price band that does not meet a condition on trades. Such a condition is a bound, never a range."""
+    """Return the price band in which trades do not meet a condition. The condition must be a bound, not a range."""
     if condition.op in {">", ">="}:
         return QuietBand(ALWAYS_QUIET.low, condition.price_ticks + (condition.op == ">"), NEVER_NS)
     return QuietBand(condition.price_ticks - (condition.op == "<"), ALWAYS_QUIET.high, NEVER_NS)

@@ -1,7 +1,7 @@
-"""Evaluates a live session: alerts, scenarios, bias and the initial balance they use.
+"""Evaluates a live session: its alerts, scenarios and bias, and the initial balance that they use.
 
-It computes the price band in which none of them can change, so that most trades only need to be added to the ladder.
-The initial balance is fixed when the first hour ends; only a late trade changes it afterwards (rules §6).
+It also computes the price band in which no trade can change any of them, so that most trades only need to be added to
+the ladder. The initial balance is fixed when the first hour ends; only a late trade changes it afterwards (rules §6).
 """
 
 from typing import Any
@@ -20,10 +20,10 @@ from outcry.market.units import NANOS_PER_HOUR
 
 
 class SessionMonitor:
-    """Evaluates the trades of one session. Times ns UTC, prices ticks.
+    """Evaluates the trades of one session. Times are ns UTC, prices ticks.
 
-    Methods with a `fold` expect the session's own fold. calm: the cached price band in which no trade changes anything;
-    None if it must be recomputed.
+    Pass the session's own fold to methods with a `fold`. calm: the cached price band in which no trade changes
+    anything; None if it must be recomputed.
     """
 
     __slots__ = (
@@ -57,7 +57,7 @@ class SessionMonitor:
         return self._scenarios.states(self._ib)
 
     def silence(self, *, on: bool) -> None:
-        """Suppress alerts (they still count as fired), or report them again."""
+        """Suppress alerts, which then still count as fired (True), or report them again (False)."""
         if self._alerts:
             self._alerts.silence(on=on)
 
@@ -77,9 +77,9 @@ class SessionMonitor:
             self._scenarios.opened(open_ticks)
 
     def quiet(self, due_ns: int) -> QuietBand:
-        """Return the price band in which no trade changes anything.
+        """Return the price band in which no trade changes alerts, scenarios or bias.
 
-        due_ns: when the next bar or bracket becomes final.
+        due_ns: when the next bar or bracket becomes final, which ends the validity of the band.
         """
         if self.calm is None:
             calm = self._scenarios.quiet()
@@ -89,9 +89,10 @@ class SessionMonitor:
         return self.calm
 
     def unwatched(self, due_ns: int) -> QuietBand:
-        """Return the price band, like `quiet`, for trades that are too old to act on.
+        """Return a quiet band of all prices, for trades that are too old to act on.
 
-        They are added to the ladder without evaluation.
+        Such trades are added to the ladder without evaluation. The band is valid for a limited time, as that of `quiet`
+        is.
         """
         return self._bounded(ALWAYS_QUIET, due_ns)
 
@@ -108,7 +109,7 @@ class SessionMonitor:
         return self._alerts.traded(seen, bracket, self._ib, extremes) if self._alerts else []
 
     def settle(self, slot_ns: int, fold: SessionFold) -> None:
-        """Fix the initial balance if a trade at `slot_ns` is the first one after the first hour."""
+        """Fix the initial balance if a trade at `slot_ns` (ns UTC) is the first one after the first hour."""
         if not self._ib_settled and slot_ns >= self.hour_ends_ns:
             self._ib, self._ib_settled = _balance(fold), True
             self.calm = None
@@ -130,7 +131,7 @@ class SessionMonitor:
         return self._alerts.bar_closed(end_ns, close, bracket)
 
     def bracket_closed(self, index: int, end_ns: int, fold: SessionFold) -> list[Fired]:
-        """Evaluate a final bracket: the bias counts its votes, and scenarios and alerts see its close."""
+        """Evaluate a final bracket for bias, scenarios and alerts; return the alerts it fires."""
         self.calm = None
         bracket, whole = fold.bracket(index), fold.ladder()
         # Leave out trades of the next bracket, folded in the last two seconds.
@@ -144,7 +145,7 @@ class SessionMonitor:
         return self._alerts.bracket_closed(index, end_ns, close) if self._alerts else []
 
     def _bounded(self, quiet: QuietBand, due_ns: int) -> QuietBand:
-        """Limit a price band to the time before the next bar, bracket or initial balance change."""
+        """Limit a price band to the time until the next bar or bracket is final, or the initial balance is fixed."""
         until_ns = min(quiet.until_ns, due_ns, self._opening.close_ns)
         return QuietBand(
             quiet.low, quiet.high, until_ns if self._ib_settled else min(until_ns, self.hour_ends_ns)

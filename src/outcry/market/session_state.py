@@ -1,6 +1,6 @@
 """The stored form of a live session: everything but its opening, as canonical JSON.
 
-A state of another version is refused. The session is then rebuilt from the trades in the log.
+Decoding a state that another version wrote raises an error. The session is then rebuilt from the trades in the log.
 """
 
 import json
@@ -19,7 +19,7 @@ def encode(state: dict[str, Any]) -> bytes:
 
 
 def decode(data: bytes) -> dict[str, Any]:
-    """Decode the result of `encode`. Raises `ValueError` for another version."""
+    """Decode the result of `encode`. Raises `ValueError` if another version wrote it."""
     state: dict[str, Any] = json.loads(data)
     if state["version"] != VERSION:
         raise ValueError(f"session of version {state['version']}, this program reads {VERSION}")

@@ -1,6 +1,6 @@
 """Encodes ladders as canonical JSON, so that equal ladders have equal bytes.
 
-The format is versioned. Another version is refused.
+The bytes contain the version of the format. Decoding another version raises an error.
 """
 
 import json
@@ -11,7 +11,7 @@ VERSION = 1
 
 
 class SnapshotMismatch(ValueError):
-    """The bytes are no snapshot, or one of another version."""
+    """The bytes are not a snapshot, or a snapshot in the format of another version."""
 
 
 def dump(ladder: Ladder) -> bytes:

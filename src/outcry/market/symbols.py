@@ -1,4 +1,4 @@
-"""Parses symbols of products and contracts in all known formats, without knowing the universe.
+"""Parses symbols of products and contracts in all known formats, without knowing which products exist.
 
 `read_symbol` accepts any text of any length and returns a `Named` or None in linear time.
 """
@@ -19,8 +19,8 @@ NEAR, SAME_INITIAL = 50, 25
 class Named:
     """Result of parsing a symbol: a product (`month` None) or a contract.
 
-    `digits`: number of digits of its year in the symbol. vendor: `projectx` if `name` is that vendor's code; empty for
-    tickers.
+    digits: number of digits with which the symbol writes the year. vendor: `projectx` if `name` is ProjectX's code for
+    the product; empty if it is a ticker.
     """
 
     name: str
@@ -84,7 +84,10 @@ def _named(found: re.Match[str], vendor: str = "") -> Named:
 
 
 def close_names(symbol: str, vocabulary: Mapping[str, str]) -> tuple[str, ...]:
-    """Return at most five roots with a ticker, alias or name similar to a text, the most similar first."""
+    """Return the roots of at most five products whose ticker, alias or name is similar to a text.
+
+    The most similar is first. vocabulary: maps these words to roots.
+    """
     text = symbol.strip()[:LONGEST].upper()
     words = [word[:12] for word in re.split(r"[^A-Z0-9]+", text) if word][:4]
     words += [key["root"] for word in words[:1] if (key := re.fullmatch(_KEY, word))]

@@ -1,8 +1,11 @@
 """Prices and times as integers, and the conversion between price units.
 
 Prices are ticks (`price_ticks`) in memory and `price_e9` (units of 10⁻⁹) in recordings and messages. Times are
-nanoseconds UTC (`at_ns`). An off-tick price is never rounded: it raises, and the importer counts it.
+nanoseconds UTC (`at_ns`). A price that is not a whole number of ticks is never rounded: converting it raises
+`OffTickPrice`, and the importer counts it.
 """
+
+from functools import lru_cache
 
 PRICE_SCALE = 1_000_000_000
 UNDEFINED_PRICE_E9 = 2**63 - 1
@@ -43,14 +46,15 @@ def e9_from_text(text: str) -> int:
 
 
 def price_text(price_e9: int) -> str:
-    """Format a price with no more decimals than it needs: 1655.75, -0.0000005."""
+    """Format a price with only as many decimals as it needs: 1655.75, -0.0000005."""
     whole, fraction = divmod(abs(price_e9), PRICE_SCALE)
     text = f"{whole}.{fraction:09d}".rstrip("0").rstrip(".")
     return f"-{text}" if price_e9 < 0 else text
 
 
+@lru_cache(8192)  # an answer has dozens of prices, and most are those of the answer before
 def fixed_text(price_ticks: int, tick_e9: int) -> str:
-    """Format a price with the decimals of its tick, the same for a whole market: 1655.50, 111.000000."""
+    """Format a price with as many decimals as its tick, the same for all prices of a market: 1655.50, 111.000000."""
     decimals = len(price_text(tick_e9).partition(".")[2])
     whole, _, fraction = price_text(price_ticks * tick_e9).partition(".")
     return f"{whole}.{fraction.ljust(decimals, '0')}" if decimals else whole

@@ -15,35 +15,52 @@ Sizes = NDArray[np.int64 | np.uint32]
 #: Tables that `count_volume` fills. Neighbouring trades go into different ones: otherwise additions to the most traded
 #: row would wait for each other, which limits a plain histogram.
 TABLES = 4
+#: Range of prices of no trade: any price widens it.
+NO_RANGE = (2**63 - 1, -(2**63))
 _CHUNK = 1 << 16  # trades per step: few enough for the CPU cache, many enough to hide the cost of a call
 
 
 @lru_cache(maxsize=8)  # shared, because an import has hundreds of folds
 def _offsets(base: int, rows: int) -> Ints:
-    """Return the numbers that convert the prices of a chunk of trades to indices of the volume tables, used in turn."""
+    """Return what to add to a price to get an index of consecutive tables, for each trade of a chunk.
+
+    Adjacent trades get different tables.
+    """
     return np.tile(np.arange(TABLES) * rows - base, _CHUNK // TABLES)
 
 
 def count_volume(
     at_ns: Ints, price_ticks: Ints, size_lots: Sizes, first: int, until: int, base: int, tables: Ints, /
-) -> int:
-    """Add the volume of trades from index `first` to `until` (excluded) to tables; stop at one that cannot be counted.
+) -> tuple[int, int, int]:
+    """Add the volume of trades `first` to `until` (excluded) to tables; stop at a trade that cannot be counted.
 
-    Return the index of that trade; `until` if all were counted. A trade cannot be counted if it is earlier than the
-    trade before it (in the whole array), has no size, or has a price outside the tables. tables: of shape (TABLES,
-    rows), contiguous; the volume at `base + row` ticks is the sum over all tables.
+    Return the index of that trade (`until` if all were counted), and the lowest and highest price counted; `NO_RANGE`
+    if none was. A trade cannot be counted if it is earlier than the trade before it (in the whole array), has no size,
+    or has a price outside the tables. tables: of shape (rows, TABLES), contiguous. The sum of row `i` over all tables
+    is the volume at `base + i` ticks.
     """
-    rows = tables.shape[1]
+    rows = len(tables)
+    if not rows or first == until:
+        return first, *NO_RANGE
+    low, high = NO_RANGE
+    # consecutive, not interleaved as `tables` is: an index is then one addition
+    volume = np.zeros((TABLES, rows), np.int64)
     for start in range(first, until, _CHUNK):
         end = min(start + _CHUNK, until)
         prices, sizes = price_ticks[start:end], size_lots[start:end]
         earlier = at_ns[max(start, 1) : end] < at_ns[max(start, 1) - 1 : end - 1]
-        if earlier.any() or prices.min() < base or prices.max() >= base + rows or sizes.min() <= 0:
+        lowest, highest = int(prices.min()), int(prices.max())
+        if fails := bool(earlier.any() or lowest < base or highest >= base + rows or sizes.min() <= 0):
             fault = (prices < base) | (prices >= base + rows) | (sizes <= 0)
             fault[len(fault) - len(earlier) :] |= earlier
-            end = start + int(fault.argmax())
-        places = price_ticks[start:end] + _offsets(base, rows)[: end - start]
-        np.add.at(tables.reshape(-1), places, size_lots[start:end].astype(np.int64, copy=False))
-        if end < min(start + _CHUNK, until):
-            return end
-    return until
+            prices = prices[: fault.argmax()]
+            lowest = int(prices.min(initial=NO_RANGE[0]))
+            highest = int(prices.max(initial=NO_RANGE[1]))
+        places = prices + _offsets(base, rows)[: len(prices)]
+        np.add.at(volume.reshape(-1), places, sizes[: len(prices)].astype(np.int64, copy=False))
+        low, high = min(low, lowest), max(high, highest)
+        if fails:
+            until = start + len(prices)
+            break
+    tables += volume.T
+    return until, low, high

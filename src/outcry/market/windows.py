@@ -6,6 +6,7 @@ hour or less of them would remain (rules §3.2, §3.3). Local times are converte
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from outcry.market.hours import Begins, DayKind, DayRow, HoursRow, Window
@@ -29,9 +30,10 @@ FEWEST_DAYS_OF_A_YEAR = 10
 
 
 class TradingHours:
-    """Trading hours of all products. Later rows of `days` take precedence, and a row for a root over one for its group.
+    """Trading hours of all products.
 
-    A method raises `KeyError` for an unknown root; a micro has its parent's hours.
+    `days`: dates with other hours. A later row takes precedence over an earlier one, and a row for a root over one for
+    its group. A method raises `KeyError` for an unknown root; a micro has its parent's hours.
     """
 
     def __init__(
@@ -55,22 +57,43 @@ class TradingHours:
         """Return the root whose hours apply: the parent for a micro."""
         return self._products[root].parent or root
 
+    def representative(self, root: str) -> str:
+        """Return the first product that has the same hours and holidays, and therefore sessions at the same times."""
+        return self._representatives[root]
+
+    @cached_property
+    def _representatives(self) -> Mapping[str, str]:
+        own_days: dict[str, list[DayRow]] = {}
+        for (name, _), row in self._days.items():
+            own_days.setdefault(name, []).append(row)
+        first: dict[tuple[object, ...], str] = {}
+        found: dict[str, str] = {}
+        for root, product in self._products.items():
+            own = self.base(root)
+            hours = tuple(number for number, row in enumerate(self._hours) if own in row.roots)
+            days = tuple(own_days.get(own, ()))
+            found[root] = first.setdefault((product.zone, self._products[own].group, hours, days), root)
+        return found
+
     def zone(self, root: str) -> ZoneInfo:
         """Return the time zone of a product's hours."""
         return self._zones[self._products[root].zone]
 
     def variants(self, root: str) -> tuple[str, ...]:
-        """Return the names of a product's regular hours. The default is the empty name."""
+        """Return the names of a product's sets of regular hours. The default set has the empty name."""
         own = self.base(root)
         return tuple(dict.fromkeys(row.variant for row in self._hours if own in row.roots))
 
     def begin(self, root: str) -> date:
-        """Return the first day for which the tables have hours of a product. The product has no sessions before."""
+        """Return the first day for which the tables have hours of a product. It has no sessions before that day."""
         own = self.base(root)
         return min(row.valid_from for row in self._hours if own in row.roots)
 
     def is_business_day(self, name: str, day: date) -> bool:
-        """Return whether a date can be a trade date of a root, or of an exchange (`CME`, `CBOT`, `NYMEX`, `COMEX`)."""
+        """Return whether a date is a business day, on which a root or exchange can have a trade date.
+
+        name: a root, or one of `CME`, `CBOT`, `NYMEX` and `COMEX`.
+        """
         if day.weekday() >= 5:
             return False
         group = EXCHANGE_GROUPS.get(name)
@@ -82,7 +105,7 @@ class TradingHours:
         return self.is_business_day(root, day) and self._hours_of(root, day) is not None
 
     def windows(self, root: str, day: date) -> tuple[Segment, ...]:
-        """Return all windows of a trade date, including those of earlier half-days that belong to it."""
+        """Return all trading windows of a trade date, including those of earlier half-days that belong to it."""
         known = self._known.get((root, day))
         if known is None:
             found: list[Segment] = []
@@ -94,9 +117,9 @@ class TradingHours:
         return known
 
     def regular(self, root: str, day: date, variant: str) -> tuple[Segment, bool] | None:
-        """Return the regular hours of a date and whether they close early; None without regular hours.
+        """Return the regular hours of a date and whether they close early; None if the date has no regular hours.
 
-        variant: an unknown name means the default hours.
+        variant: name of a set of regular hours; an unknown name means the default.
         """
         row = self._row(root, day)
         hours = self._hours_of(root, day, variant) or self._hours_of(root, day)
@@ -124,14 +147,14 @@ class TradingHours:
         return next((row for row in rows if row.holds(day)), None)
 
     def _trade_date_before(self, root: str, day: date) -> date:
-        """Return the previous trade date; for a new product without one, the previous day."""
+        """Return the previous trade date. If the product is new and has none, return the previous day."""
         for back in range(1, LONGEST_CLOSURE_DAYS):
             if self.trades_on(root, day - back * ONE_DAY):
                 return day - back * ONE_DAY
         return day - ONE_DAY
 
     def _own_windows(self, root: str, day: date) -> list[Segment]:
-        """Return the trading windows of one calendar day alone, limited by a late open or early close."""
+        """Return the trading windows of one calendar day alone, limited by a late open or early close of that day."""
         hours, row = self._hours_of(root, day), self._row(root, day)
         if hours is None or hours.globex is None or (row and row.kind is DayKind.CLOSED):
             return []

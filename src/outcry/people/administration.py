@@ -1,7 +1,7 @@
 """Administration of users by the operator: list and change users, invite people.
 
-A new user needs an invitation. An invitation never transfers an account that is in use. There is always an operator
-who can sign in.
+A new user needs an invitation. An invitation never gives access to an account that already has credentials. There is
+always an operator who can sign in.
 """
 
 import secrets
@@ -71,7 +71,7 @@ class UserAdministration(IdentityBase):
     def accept(self, token: str, email: str, password: str, origin: Origin) -> SignedIn:
         """Create an account with a password from an invitation, and sign in.
 
-        The invitation's email address, if any, is used.
+        If the invitation names an email address, the account gets that one instead of `email`.
         """
         self._attempts.take(origin)
         row = self._links.need("invite", token)

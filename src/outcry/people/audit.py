@@ -10,9 +10,8 @@ class Event(StrEnum):
     """Kind of an entry in the audit log. The comments list its details, which never contain secrets."""
 
     SET_UP = "set_up"  # the first operator was created
-    SIGN_IN = (
-        "sign_in"  # way: password, link, reset, passkey, openid, invitation, set_up; factor: totp, recovery
-    )
+    # way: password, link, reset, passkey, openid, invitation, set_up; factor: totp, recovery
+    SIGN_IN = "sign_in"
     SIGN_IN_FAILED = "sign_in_failed"  # way; only for an email address that has an account
     CONFIRM_FAILED = "confirm_failed"  # way
     SIGN_OUT = "sign_out"

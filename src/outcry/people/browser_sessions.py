@@ -2,7 +2,7 @@
 
 A session ends 14 days after its last use and 90 days after its start. Ending it takes effect everywhere within a
 second. Secrets are shown or changed only if the user confirmed their identity within the last 10 minutes. A session
-starts or is confirmed only if the credentials that were checked are still stored.
+starts or is confirmed only if the credentials have not changed since they were checked.
 """
 
 import hashlib
@@ -162,7 +162,7 @@ class BrowserSessions(RevisionCache):
         return ended
 
     def write_seen(self) -> None:
-        """Store when sessions were last used. Uses that cannot be stored are stored with the next call."""
+        """Store when sessions were last used. If the database is unavailable, the next call stores these times."""
         unwritten, self._unwritten = self._unwritten, set()
         try:
             self._store.seen(

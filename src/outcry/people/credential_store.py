@@ -1,6 +1,6 @@
-"""Store the credentials of users other than passwords: TOTP steps, recovery codes, passkeys, one-time tokens.
+"""Store users' credentials except passwords: used TOTP steps, recovery codes, passkeys, one-time tokens.
 
-A change that may happen only once is a single conditional statement. Its number of changed rows shows whether it
+A change that may happen only once is a single conditional statement. The number of rows it changes shows whether it
 happened.
 """
 
@@ -45,9 +45,8 @@ class SqlCredentials:
         codes = schema.recovery_codes
         rows = [{"user_id": user_id, "digest": digest} for digest in digests]
         with self._database.write("nothing") as connection:
-            lock_user(
-                connection, user_id
-            )  # of two concurrent calls the later replaces the codes of the earlier
+            # Of two concurrent calls the later replaces the codes of the earlier.
+            lock_user(connection, user_id)
             connection.execute(codes.delete().where(codes.c.user_id == user_id))
             if rows:
                 connection.execute(codes.insert(), rows)
@@ -178,14 +177,14 @@ CHANGED_CREDENTIALS: dict[str, Any] = {
 
 
 def as_proved(user: UserRow) -> Select[int]:
-    """Select a user who is still enabled and whose credentials have not changed since they were checked."""
+    """Return the SQL query for a user who is enabled and whose credentials have not changed since they were checked."""
     users = schema.users
     same = users.c.id == user.id, users.c.credentials_version == user.credentials_version
     return select(users.c.id).where(*same, users.c.disabled_ns.is_(None))
 
 
 def session_in_force(session_id: int, user_id: int) -> Select[int]:
-    """Select a user's browser session if it has not ended."""
+    """Return the SQL query for a user's browser session if it has not ended."""
     table = schema.browser_sessions.alias()
     return select(table.c.id).where(
         table.c.id == session_id, table.c.user_id == user_id, table.c.ended_ns.is_(None)
@@ -214,7 +213,7 @@ def end_sessions(
 
 
 def spend(connection: Connection, now_ns: int, *named: Any) -> bool:
-    """Mark a one-time token as used, on this connection; return whether it was unused."""
+    """Mark the one-time token that meets the SQL conditions `named` as used; return whether it was unused."""
     unspent = update(schema.tokens).where(*named, schema.tokens.c.spent_ns.is_(None))
     return connection.execute(unspent.values(spent_ns=now_ns)).rowcount == 1
 

@@ -22,7 +22,7 @@ _ENCODED_WORD = re.compile(r"=\?.*\?=")
 
 @cache
 def _validator() -> "Callable[..., ValidatedEmail]":
-    """Return the library's check, changed in the documented way to accept private networks."""
+    """Return the library's check, configured as its documentation describes to accept names in private networks."""
     import email_validator  # noqa: PLC0415 - compiles large patterns, and most starts read no email address
 
     for name in _PRIVATE:

@@ -1,4 +1,4 @@
-"""The first run: until there is an operator, a one-time token that only the machine's owner can read creates one."""
+"""Set-up of a new service: with a one-time token, the machine's owner creates the first operator."""
 
 from collections.abc import Callable
 
@@ -8,9 +8,9 @@ from outcry.people.store import SqlIdentityStore
 
 
 class FirstRun:
-    """The first run of a service: whether an operator is missing, and the one-time token that creates the account.
+    """Set-up of a new service: whether an operator is still missing, and the one-time token to create the first one.
 
-    Also calls what must happen after that account exists.
+    `afterwards` is called once the first operator exists.
     """
 
     def __init__(self, store: SqlIdentityStore, links: Links) -> None:
@@ -25,7 +25,7 @@ class FirstRun:
     def new_token(self) -> str:
         """Return a one-time token for creating the first operator, and revoke earlier ones.
 
-        It goes to the log and to a file that only its owner can read.
+        The caller writes the token to the log and to a file that only the file's owner can read.
         """
         self._links.void("setup")
         return self._links.make("setup")

@@ -1,4 +1,4 @@
-"""Base of all sign-in methods: shared parts, the second factor, and the start of a session.
+"""Base of all sign-in methods: their shared services, the second factor, and the start of a session.
 
 A second factor is required after every first factor. Failures are logged afterwards, so that a response takes equally
 long whether an account exists or not. The user's row is read once, with the first factor, and used until the session is
@@ -54,8 +54,8 @@ class SecondFactorRequired:
 class IdentityBase:
     """Base class of all sign-in methods, with the last steps of every sign-in.
 
-    `limiter`: used by nothing else. `later`: runs background work; a thread by default. `openid`: the configured
-    provider. `first_run`: shared with the command line, which shows the token.
+    `limiter`: limits sign-in attempts, and is used by nothing else. `later`: runs background work; a thread by default.
+    `openid`: the configured provider. `first_run`: shared with the command line, which shows the token.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class IdentityBase:
 
     @property
     def _ways(self) -> Ways:
-        """Return the kinds of credentials with which a user can still sign in on this service."""
+        """Return the kinds of credentials that this service accepts for signing in."""
         return "any" if self._openid is not None and self._public_url else "own"
 
     def _has_way_in(self, user: UserRow) -> bool:

@@ -40,7 +40,7 @@ class Links:
         self._public_url = public_url.rstrip("/")
 
     def digest(self, token: str) -> bytes:
-        """Return the keyed digest of a token, or of the browser that requested it."""
+        """Return the keyed digest of a token, or of the value that identifies the browser which requested it."""
         text = token.encode("utf-8", "replace")
         return hashlib.blake2b(text, digest_size=32, key=self._secret, person=b"token").digest()
 
@@ -48,7 +48,7 @@ class Links:
         self, purpose: Purpose, *, user_id: int | None = None, email: str = "", browser: str = "",
         details: Mapping[str, str] | None = None,
     ) -> str:  # fmt: skip
-        """Store a new one-time token and return it. It cannot be read again."""
+        """Store the digest of a new one-time token, and return the token. The token cannot be read again."""
         token, now_ns = secrets.token_urlsafe(_TOKEN_BYTES), self._clock.now_ns()
         self._store.add_token(
             TokenRow(
@@ -87,7 +87,7 @@ class Links:
             raise Refused(Reason.LINK)
 
     def once(self, purpose: Purpose, what: str, lasting_ns: int) -> bool:
-        """Record that a value which a browser sent back was used; return False if it was used before.
+        """Record that a browser sent back a value that may be used once; return False if the value was used before.
 
         The record lasts until the value expires. Values are stored only when used, so that requesting them does not
         fill the database.

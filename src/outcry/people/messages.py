@@ -49,7 +49,7 @@ _ENGLISH: _Texts = {
         "Your Outcry email address is about to change",
         "Someone signed in to your account at {site} asked to change its email address to {wanted}. The change takes "
         "effect when the link sent to that address is opened.\n\nIf this was not you, open the Security page of your "
-        "account, choose a new password and end all other sessions.\n",
+        "account, choose a new password and sign out everywhere else.\n",
     ),
     "email_taken": (
         "Your email address already has an Outcry account",
@@ -102,8 +102,8 @@ _GERMAN: _Texts = {
         "Ihre E-Mail-Adresse bei Outcry soll sich ändern",
         "Jemand, der in Ihrem Konto bei {site} angemeldet ist, möchte die E-Mail-Adresse auf {wanted} ändern. Die "
         "Änderung gilt, sobald der Link in der E-Mail an diese Adresse geöffnet wird.\n\nWaren Sie das nicht, öffnen "
-        "Sie in Ihrem Konto die Seite Sicherheit, wählen Sie ein neues Passwort und beenden Sie alle anderen "
-        "Sitzungen.\n",
+        "Sie in Ihrem Konto die Seite Sicherheit, wählen Sie ein neues Passwort und melden Sie sich überall sonst "
+        "ab.\n",
     ),
     "email_taken": (
         "Ihre E-Mail-Adresse hat bereits ein Outcry-Konto",

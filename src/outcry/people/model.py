@@ -2,9 +2,9 @@
 
 No secret is stored in plain text: session tokens, one-time links and recovery codes as keyed digests, TOTP secrets
 encrypted, passwords as argon2id hashes. Every method of the store may raise `StoreBusy`. Changes that may happen only
-once are atomic: `spend`, `use_recovery_code`, `use_totp_step`, `first_operator`. So are changes that must not affect
-the last operator or credential: `change_user`, `remove_passkey`. `add_session` and `confirm_session` compare the
-version of the credentials that were checked, in the transaction that writes.
+once are atomic: `spend`, `use_recovery_code`, `use_totp_step`, `first_operator`. So are changes that must not remove
+the last operator or the last credential: `change_user`, `remove_passkey`. When `add_session` and `confirm_session`
+write, they fail if the credentials have changed since they were checked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -102,8 +102,8 @@ class PasskeyRow:
 class TokenRow:
     """A one-time token, stored as a digest.
 
-    `user_id` and `email`: whom it is for. `details`: by purpose, such as tier and role of an invitation. `browser`:
-    digest of the only browser that may use it; None: any.
+    `user_id` and `email`: the person who may use it. `details`: depend on the purpose, such as tier and role of an
+    invitation. `browser`: digest of the only browser that may use it; None: any.
     """
 
     id: int

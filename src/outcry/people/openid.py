@@ -120,8 +120,8 @@ class OpenId(UserAdministration):
     def _account_of(self, answer: OpenIdAnswer) -> UserRow | None:
         """Return the account of the provider's subject, or of the email address that the provider has verified.
 
-        The account of the subject is used even if its email address differs. An account found by email address must be
-        in use, and not linked to another subject of this provider. Raises `Refused`.
+        The account linked to the subject is used even if its email address differs from the provider's. An account
+        found by email address must be in use, and not linked to another subject of this provider. Raises `Refused`.
         """
         user = self._store.user_of_openid(_person(answer))
         if user is not None:

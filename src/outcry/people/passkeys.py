@@ -10,23 +10,6 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import msgspec
-from webauthn import (
-    generate_authentication_options,
-    generate_registration_options,
-    options_to_json,
-    verify_authentication_response,
-    verify_registration_response,
-)
-from webauthn.helpers import parse_authentication_credential_json, parse_registration_credential_json
-from webauthn.helpers.exceptions import WebAuthnException
-from webauthn.helpers.structs import (
-    AuthenticatorSelectionCriteria,
-    PublicKeyCredentialDescriptor,
-    ResidentKeyRequirement,
-    UserVerificationRequirement,
-)
-
 from outcry.people.audit import Event
 from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.identity_base import IdentityBase
@@ -34,13 +17,9 @@ from outcry.people.model import BrowserSession, PasskeyRow, UserRow
 from outcry.people.refusals import Reason, Refused
 from outcry.people.tickets import LASTING_NS
 
-NAME = "Outcry"
 MOST_PASSKEYS = 20
 LONGEST_LABEL = 60
 _SIGN_IN, _REGISTRATION = "passkey", "new passkey"
-_TIMEOUT_MS = 300_000
-#: Exceptions that the library raises for a malformed answer.
-_UNREADABLE = (WebAuthnException, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +36,11 @@ class Passkeys(IdentityBase):
 
     def passkey_options(self, host: str) -> tuple[str, str]:
         """Return the browser's options for a sign-in and the ticket of its challenge, valid for five minutes."""
+        from outcry.people.passkey_ceremonies import sign_in_options  # noqa: PLC0415 - imports webauthn
+
         challenge = secrets.token_bytes(32)
-        options = generate_authentication_options(
-            rp_id=host, challenge=challenge, timeout=_TIMEOUT_MS,
-            user_verification=UserVerificationRequirement.REQUIRED,
-        )  # fmt: skip
-        return options_to_json(options), self._tickets.give(_SIGN_IN, challenge=_text(challenge))
+        ticket = self._tickets.give(_SIGN_IN, challenge=_text(challenge))
+        return sign_in_options(host, challenge), ticket
 
     def passkey_sign_in(
         self, ticket: str, answer: str, host: str, origin_url: str, origin: Origin
@@ -89,43 +67,27 @@ class Passkeys(IdentityBase):
 
     def new_passkey_options(self, user: UserRow, host: str) -> tuple[str, str]:
         """Return the browser's options for registering a passkey, and the ticket of the challenge."""
+        from outcry.people.passkey_ceremonies import registration_options  # noqa: PLC0415 - imports webauthn
+
         challenge = secrets.token_bytes(32)
-        options = generate_registration_options(
-            rp_id=host, rp_name=NAME, user_name=user.email, user_id=user.handle, challenge=challenge,
-            timeout=_TIMEOUT_MS,
-            authenticator_selection=AuthenticatorSelectionCriteria(
-                resident_key=ResidentKeyRequirement.REQUIRED, require_resident_key=True,
-                user_verification=UserVerificationRequirement.REQUIRED,
-            ),
-            exclude_credentials=[
-                PublicKeyCredentialDescriptor(id=row.credential_id) for row in self._store.passkeys(user.id)
-            ],
-        )  # fmt: skip
+        registered = [row.credential_id for row in self._store.passkeys(user.id)]
         ticket = self._tickets.give(_REGISTRATION, challenge=_text(challenge), user=str(user.id))
-        return options_to_json(options), ticket
+        return registration_options(user, host, challenge, registered), ticket
 
     def add_passkey(
         self, user: UserRow, ticket: str, answer: str, label: str, host: str, origin_url: str, origin: Origin
     ) -> None:
         """Store a new passkey."""
+        from outcry.people.passkey_ceremonies import new_passkey  # noqa: PLC0415 - imports webauthn
+
         facts = self._tickets.read(_REGISTRATION, ticket)
         if facts is None or facts["user"] != str(user.id):
             raise Refused(Reason.PASSKEY)
-        challenge = base64.b64decode(facts["challenge"])
-        try:
-            credential = parse_registration_credential_json(answer)
-            _refuse_cross_origin(credential.response.client_data_json)
-            made = verify_registration_response(
-                credential=credential, expected_challenge=challenge, expected_rp_id=host,
-                expected_origin=origin_url, require_user_verification=True,
-            )  # fmt: skip
-        except _UNREADABLE:
-            raise Refused(Reason.PASSKEY) from None
+        made = new_passkey(answer, base64.b64decode(facts["challenge"]), host, origin_url)
         self._spend_challenge(facts["challenge"])
-        transports = [way.value for way in credential.response.transports or ()]
         label = "".join(sign for sign in label if sign.isprintable()).strip()[:LONGEST_LABEL] or "Passkey"
         if not self._store.add_passkey(
-            user.id, made.credential_id, made.credential_public_key, made.sign_count, transports, label,
+            user.id, made.credential_id, made.public_key, made.sign_count, made.transports, label,
             self._clock.now_ns(), most=MOST_PASSKEYS,
         ):  # fmt: skip
             raise Refused(Reason.PASSKEY)
@@ -149,28 +111,21 @@ class Passkeys(IdentityBase):
 
     def _answered(self, ticket: str, answer: str, host: str, origin_url: str, origin: Origin) -> _Proof:
         """Validate the answer to a challenge. Raises `Refused` with the same reason for every fault."""
+        from outcry.people.passkey_ceremonies import SignInAnswer  # noqa: PLC0415 - imports webauthn
+
         facts = self._tickets.read(_SIGN_IN, ticket)
         if facts is None:
             raise Refused(Reason.PASSKEY)
-        try:
-            credential = parse_authentication_credential_json(answer)
-            _refuse_cross_origin(credential.response.client_data_json)
-            passkey = self._store.passkey(credential.raw_id)
-            user = self._store.user(passkey.user_id) if passkey else None
-            if passkey is None or user is None:
-                raise Refused(Reason.PASSKEY)
-            verified = verify_authentication_response(
-                credential=credential, expected_challenge=base64.b64decode(facts["challenge"]),
-                expected_rp_id=host, expected_origin=origin_url, credential_public_key=passkey.public_key,
-                credential_current_sign_count=0, require_user_verification=True,
-            )  # fmt: skip
-        except _UNREADABLE:
-            raise Refused(Reason.PASSKEY) from None
-        if credential.response.user_handle not in (None, user.handle):
+        given = SignInAnswer(answer)
+        passkey = self._store.passkey(given.credential_id)
+        user = self._store.user(passkey.user_id) if passkey else None
+        if passkey is None or user is None:
+            raise Refused(Reason.PASSKEY)
+        count = given.verify(base64.b64decode(facts["challenge"]), host, origin_url, passkey.public_key)
+        if given.user_handle not in (None, user.handle):
             raise Refused(Reason.PASSKEY)
         self._spend_challenge(facts["challenge"])
         # The counter is compared here and not by the library, because only a valid answer can indicate a copy.
-        count = verified.new_sign_count
         if (count or passkey.sign_count) and count <= passkey.sign_count:
             self.note(user, Event.PASSKEY_COPIED, origin, label=passkey.label)
             raise Refused(Reason.PASSKEY)
@@ -190,17 +145,6 @@ class Passkeys(IdentityBase):
         """Record that a challenge was answered. Raises `Refused` if it was answered before."""
         if not self._links.once("passkey", challenge, 2 * LASTING_NS):
             raise Refused(Reason.PASSKEY)
-
-
-def _refuse_cross_origin(client_data: bytes) -> None:
-    """Raise `Refused` if the browser made the answer in a frame of another site's page.
-
-    WebAuthn Level 3, 7.1 and 7.2, require this check, and the library leaves it to its caller. Our pages allow no such
-    frame.
-    """
-    client_data_fields = msgspec.json.decode(client_data)
-    if client_data_fields.get("crossOrigin", False) is not False or "topOrigin" in client_data_fields:
-        raise Refused(Reason.PASSKEY)
 
 
 def _text(challenge: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Changes of the user's own account: password, second factor, sessions and preferences; and its audit log.
+"""Changes that users make to their own accounts (password, second factor, sessions, preferences), and the audit log.
 
 A new password ends all other sessions and revokes all links sent before.
 """
@@ -15,7 +15,7 @@ LONGEST_PAGE = 200
 
 
 class Security(IdentityBase):
-    """A user's changes of the user's own account, such as password and second factor."""
+    """The changes that users make to their own accounts, such as a new password or second factor."""
 
     def change_password(self, user: UserRow, session: BrowserSession, password: str, origin: Origin) -> None:
         """Change the password; this ends every other session."""

@@ -1,9 +1,9 @@
 """Store users, browser sessions and the audit log in SQLite or PostgreSQL.
 
-The database counts changes in revisions. A sign-in increments the revision of people; audit entries, uses and tokens
-increment none. A change of what a key may do (tier, disabled) increments the revision of answers, so that it takes
-effect within a second. Transactions that change or depend on credentials increment a revision and therefore run one at
-a time.
+The database has counters of changes (revisions), by which processes notice that their caches are outdated. A sign-in
+increments the revision of users; audit entries, times of last use and one-time tokens increment none. A change of what
+a key may do (tier, disabled) increments the revision of answers, so that it takes effect within a second. Transactions
+that change or depend on credentials increment a revision and therefore run one at a time.
 """
 
 import json
@@ -37,7 +37,7 @@ class SqlIdentityStore(SqlCredentials):
     def revision(self) -> int:
         """Return a number that increases with every committed change.
 
-        Last uses, recovery codes, tokens and audit entries do not change it.
+        Times of last use, recovery codes, one-time tokens and audit entries do not change it.
         """
         return self._database.revision_of_all()
 
@@ -56,7 +56,7 @@ class SqlIdentityStore(SqlCredentials):
         return None if row is None else _user(row)
 
     def user_of_openid(self, openid: str) -> UserRow | None:
-        """Return the user linked to a provider's subject."""
+        """Return the user linked to an OpenID identity (issuer and subject); None if there is none."""
         with self._database.reading() as connection:
             row = connection.execute(_USERS.where(schema.users.c.openid == openid)).mappings().first()
         return None if row is None else _user(row)
@@ -152,9 +152,9 @@ class SqlIdentityStore(SqlCredentials):
     def set_password(
         self, user_id: int, password_hash: str | None, now_ns: int, *, by: int | None = None
     ) -> UserRow | None:
-        """Store a password hash, or None for no password; end the user's sessions and one-time links.
+        """Store a password hash, or None for no password; also end the user's sessions and one-time links.
 
-        Both happen in one transaction. `by`: id of the session that makes the change and continues. Return the updated
+        All of this is one transaction. `by`: id of the session that makes the change and continues. Return the updated
         user; None if the user is unknown or the session `by` has ended.
         """
         users = schema.users
@@ -187,7 +187,7 @@ class SqlIdentityStore(SqlCredentials):
         self._set(user_id, **asdict(preferences) | {"shortcuts": int(preferences.shortcuts)})
 
     def first_operator(self, user_id: int, password_hash: str) -> UserRow | None:
-        """Make a user the operator, with a password; return the updated user, or None if there already is one."""
+        """Make a user the operator, with a password; return the updated user, or None if an operator exists."""
         others = schema.users.alias()
         nobody = ~exists(select(others.c.id).where(others.c.role == "operator"))
         query = update(schema.users).where(schema.users.c.id == user_id, nobody)

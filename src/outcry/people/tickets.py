@@ -1,7 +1,7 @@
 """Tickets: encrypted data that expires, carried by a browser cookie or a link.
 
-Their holder can neither read nor change them. Sign-in steps, form cookies, event streams and links in email use them.
-Nothing is stored. A ticket is valid for one purpose. Decision record 0053.
+The holder of a ticket can neither read nor change its data. Sign-in steps, form cookies, event streams and links in
+email use tickets. The server stores no tickets. A ticket is valid for one purpose. Decision record 0053.
 """
 
 import base64

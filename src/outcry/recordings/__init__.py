@@ -1,1 +1,4 @@
-"""Recordings: file formats, import, and the tape, that is, the files in which imported trades and bars are stored."""
+"""Recordings of market data: the file formats, the import, and the tape.
+
+The tape is the folder of files in which imported trades and bars are stored.
+"""

@@ -19,10 +19,10 @@ RecordingKey = tuple[int, str, Quality]
 
 @dataclass(frozen=True, slots=True)
 class FoldedSession:
-    """A computed session whose completeness and holes are not determined yet.
+    """A computed session of which it is not determined yet whether it is complete or has holes (missing data).
 
-    `uncovered` are the spans (ns UTC) of the session that its recordings do not cover. `from_feed`: the recordings are
-    of a live feed, which was unavailable in those spans.
+    `uncovered`: the spans (ns UTC) of the session that its recordings do not cover. `from_feed`: the recordings come
+    from a live feed, which was unavailable in those spans.
     """
 
     row: SessionRow
@@ -49,8 +49,8 @@ def minutes_by_recording(folded: Iterable[FoldedSession]) -> dict[RecordingKey, 
 class CompletenessCheck:
     """Determines which sessions are complete, by comparing each with recent sessions of its product.
 
-    Pass sessions in order of time. `stored`: whether to compare with sessions of the store too; otherwise only with
-    sessions that this object has processed.
+    Pass sessions in order of time. `stored`: whether to compare a session with those in the store too; otherwise it is
+    compared only with sessions that this object has processed.
     """
 
     def __init__(self, context: ImportContext, owner: int, now_ns: int, *, stored: bool) -> None:
@@ -58,11 +58,11 @@ class CompletenessCheck:
         self._recorded: dict[str, list[Traded]] = {}
 
     def judge(self, folded: FoldedSession, recorded: Mapping[Contract, Minutes]) -> SessionRow:
-        """Return the session's row with its holes, and whether it is complete.
+        """Return the session's database row, with its holes (missing data) and whether the session is complete.
 
         A session that is not over yet stays incomplete without holes. `recorded`: the traded minutes of all contracts
-        in the same recording. If the front contract is among them, the minutes of all together reveal holes in a
-        contract that trades too rarely to reveal them itself.
+        in the same recording. If the front contract is one of them, the minutes of all contracts together reveal holes.
+        This finds holes in a contract that trades too rarely to reveal them itself.
         """
         row, session = folded.row, folded.session
         if self._now_ns < session.close_ns + GRACE_NS:
@@ -81,7 +81,7 @@ class CompletenessCheck:
         return replace(row, holes=holes, complete=not holes)
 
     def note(self, row: SessionRow) -> None:
-        """Add a complete session to those that later sessions are compared with; ignore an incomplete one."""
+        """Add a complete session to those with which later sessions are compared; ignore an incomplete one."""
         if row.complete:
             known = self._of(row.root, row.trade_date)
             known.append(Traded(row.contract, row.trade_date, row.kind, row.volume, row.activity))

@@ -1,4 +1,4 @@
-"""Import of one file or live recording: read its rows, select its sessions, and store both."""
+"""Import of one file or live recording: read its rows, build its sessions, and store both."""
 
 from outcry.recordings.file_model import Reading
 from outcry.recordings.import_report import FileReport, Progress
@@ -13,10 +13,10 @@ def import_file(
     context: ImportContext, owner: int, reading: Reading, now_ns: int, file: SourceFile | None = None,
     progress: Progress = lambda _done, _of: None,
 ) -> FileReport:  # fmt: skip
-    """Read all rows, store the recordings and sessions, and report them. After an error nothing is stored.
+    """Read all rows, store the recordings and sessions, and return a report. After an error nothing is stored.
 
-    `file` is None for a live recording, which may be imported again when it has grown, and whose timestamps depend on
-    the clock if it is a replay.
+    `file` is None for a live recording. Then no digest is stored, because the recording may be imported again when it
+    has grown. Rows may then also be later than `now_ns`, because a replay has a clock of its own.
     """
     latest_ns = now_ns + GRACE_NS if file else 2**63 - 1
     report = FileReport(reading.path, "no trades", reading.format, reading.source)

@@ -1,6 +1,7 @@
 """Interface between the importer and the readers of file formats.
 
-Every error of a file is a `FileRefused` that names the file, the place in it, the problem and a remedy.
+A reader reports every error in a file as a `FileRefused`, which names the file, the place in it, the problem and a
+remedy.
 """
 
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Protocol
 
+from outcry.market.instruments import Contract
 from outcry.trades.records import Batch
 
 
@@ -28,11 +30,12 @@ class FileRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options with which the user describes the files where the content is ambiguous.
+    """What the user states about the files to import, where their content is ambiguous.
 
-    `contract` is a key such as `ESZ3`. `format` is a name of `file_library.FORMATS`. `tz` is the IANA zone of naive
-    timestamps. `stamp` tells whether the timestamp of a bar is its `open` or its `close`. `today` decides the decade of
-    one-digit years.
+    `contract` is a key such as `ESZ3`. `format` is a name of `file_library.FORMATS`. `tz` is the IANA zone of
+    timestamps without a zone. `stamp` states whether the timestamp of a bar is its `open` or its `close`. `today`
+    decides the decade of one-digit years. `unnamed` is the contract of a table that names none; without it such a table
+    is refused.
     """
 
     contract: str | None = None
@@ -40,6 +43,7 @@ class ReadOptions:
     tz: str | None = None
     stamp: str | None = None
     today: date = date(2000, 1, 1)
+    unnamed: Contract | None = None
 
 
 @dataclass(slots=True)
@@ -58,7 +62,8 @@ class ReadCounts:
 class Reading(Protocol):
     """A file that is being read for import.
 
-    `source` names the origin of its data (`databento`, `lean`, `sierra` …). A session never mixes sources.
+    `source` names the origin of its data (`databento`, `lean`, `sierra` …). A stored session has data of one source
+    only.
     """
 
     path: Path
@@ -71,15 +76,15 @@ class Reading(Protocol):
     def covered(self) -> tuple[tuple[int, int], ...]:
         """Return the time spans (ns UTC) for which the file has all trades.
 
-        Empty means from its first row to its last.
+        An empty result means the time from its first to its last row.
         """
         ...
 
     @property
     def replaces(self) -> bool:
-        """Return whether the file's rows replace rows on the tape (stored trades and bars), instead of joining them.
+        """Return whether the file's rows replace rows on the tape (stored trades and bars).
 
-        They replace them if the file accounts for busted trades.
+        They do if the file already leaves out busted trades. Otherwise they are merged with the stored rows.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Reports of an import: what happened to a file, and to each session it has rows of."""
+"""Reports of an import: what happened to a file, and to each session of which the file has rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +19,8 @@ SessionState = Literal["new", "unchanged", "second best"]
 class SessionReport:
     """What importing a file added to one session.
 
-    The counts are rows of the file, `volume` is in lots. `holes` are spans in ns UTC; `zone` is the product's IANA time
-    zone. `outcome` is `second best` if a stored recording of another source or quality has precedence.
+    The counts are rows of the file; `volume` is in lots. `holes` are spans in ns UTC; `zone` is the product's IANA time
+    zone. `outcome` is `second best` if a stored recording from another source or of another quality is used instead.
     """
 
     contract: str
@@ -42,8 +42,8 @@ class SessionReport:
 class FileReport:
     """Result of importing one file.
 
-    `skipped` maps a reason to the number of rows. `outside` counts rows outside all trading hours. `damaged` lists the
-    damaged tape files that the rows of this file replaced.
+    `skipped` maps a reason to the number of rows skipped for it. `outside` counts rows outside all trading hours.
+    `damaged` lists damaged tape files (stored recordings) that new ones with this file's rows replaced.
     """
 
     path: Path
@@ -59,7 +59,7 @@ class FileReport:
 
 @dataclass(frozen=True, slots=True)
 class RefoldedContract:
-    """Result of computing a contract's sessions again: their number, and a line for each damaged tape file."""
+    """Result of computing a contract's sessions again: their number, and a line for each damaged recording."""
 
     contract: str
     sessions: int

@@ -1,7 +1,8 @@
-"""Import files of market data into the tape and the session store.
+"""Import files of market data into the tape (stored trades and bars) and the session store.
 
-An import is all or nothing: a refused file leaves the store unchanged, and importing a file twice changes nothing. The
-tape files are on disk before the one transaction that names them, so a reported import survives a crash.
+An import stores everything or nothing: a refused file leaves the store unchanged. Importing a file twice changes
+nothing. New tape files are on disk before the one transaction that records their names, so an import that was reported
+as done survives a crash.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,18 +18,20 @@ from outcry.recordings.import_report import FileReport, Progress, RefoldedContra
 from outcry.recordings.refolding import refold
 from outcry.recordings.session_splitting import ImportContext
 from outcry.recordings.source_file import SourceFile
-from outcry.recordings.tape import TapeDamaged, TapeFolder
+from outcry.recordings.tape import TapeFolder
+from outcry.recordings.tape_errors import TapeDamaged
 from outcry.sessions.store import SqlStore
 from outcry.sessions.store_model import RecordingId
 
-if TYPE_CHECKING:  # it imports pyarrow, which takes long to load
+if TYPE_CHECKING:  # it imports the readers of all formats, which take long to load
     from outcry.recordings.formats.file_library import FileLibrary
 
 
 class Importer:
     """Imports market data files into a tape (stored trades and bars) and the database.
 
-    `now_ns` (ns UTC) in its methods is the time of import; it decides which sessions may count as completed.
+    The parameter `now_ns` (ns UTC) of its methods is the time of the import. It decides which sessions may count as
+    completed.
     """
 
     def __init__(
@@ -47,7 +50,7 @@ class Importer:
     ) -> FileReport:  # fmt: skip
         """Import one file.
 
-        Raises `FileRefused`, `StoreBusy`, `TapeInUse` or `OSError`; nothing is stored then.
+        Raises `FileRefused`, `StoreBusy`, `TapeInUse` or `OSError`; then nothing is stored.
         """
         tape, store = self._context.tape, self._context.store
         with tape.changes.exclusively(store.tape_named), SourceFile(path, options) as file:
@@ -65,9 +68,10 @@ class Importer:
             return import_file(self._context, owner, reading, now_ns, file, progress)
 
     def _is_intact(self, owner: int, imported: Sequence[RecordingId]) -> bool:
-        """Return whether everything that an earlier import of a file stored is undamaged; else it is imported again.
+        """Return whether all recordings that an earlier import of a file stored are undamaged.
 
-        False as well if the recordings of that import are not known, or one of their files has no digest yet.
+        Otherwise the caller imports the file again. Also return False if these recordings are unknown, or if the
+        database lacks the digest (hash) of one of them.
         """
         store, tape = self._context.store, self._context.tape
         for contract, day, source, quality in imported:
@@ -85,8 +89,8 @@ class Importer:
     def record(self, reading: Reading, owner: int, settled_ns: int) -> FileReport:
         """Store the data that a live stream has received up to `settled_ns` (ns UTC, event time).
 
-        `reading`: reads the stream's log. A session that has ended by then is complete if the reading covers it without
-        a hole. Raises as `run` does.
+        `reading`: reads the stream's log. A session that has ended by then is complete if the log covers it without a
+        gap. Raises the same errors as `run`.
         """
         with self._context.tape.changes.exclusively(self._context.store.tape_named):
             return import_file(self._context, owner, reading, settled_ns)
@@ -94,8 +98,8 @@ class Importer:
     def refold(self, now_ns: int) -> Iterator[RefoldedContract]:
         """Compute every session again from the tape, after the session tables or the rules have changed.
 
-        Yields each contract when it is done. Sessions that depend on a damaged file stay as they are stored. Raises
-        `StoreBusy` and `TapeInUse`.
+        Yields a report on each contract when it is done. Sessions that depend on a damaged file stay as they are
+        stored. Raises `StoreBusy` and `TapeInUse`.
         """
         with self._context.tape.changes.exclusively(self._context.store.tape_named):
             yield from refold(self._context, now_ns)

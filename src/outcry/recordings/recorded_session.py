@@ -1,4 +1,4 @@
-"""The rows of one session of one contract while they are read: counts, profile and traded minutes."""
+"""One session of one contract while its rows are read: row counts, profile and traded minutes."""
 
 from outcry.market.calendar import Session
 from outcry.market.instruments import Contract
@@ -11,7 +11,7 @@ from outcry.trades.rows import fold_rows, on_tick, volume_of
 
 
 class RecordedSession:
-    """The profile of one session of one contract, while rows are added."""
+    """One session of one contract, whose profile is computed as rows are added."""
 
     def __init__(self, contract: Contract, session: Session, quality: Quality) -> None:
         self.contract, self.session, self.quality = contract, session, quality
@@ -21,9 +21,9 @@ class RecordedSession:
         self.minutes: list[Minutes] = []
 
     def add(self, rows: Rows, tick_e9: int, late: int = 0) -> tuple[Rows, Counts]:
-        """Add the rows with on-tick prices; return them, and the counts of all rows.
+        """Add the rows with on-tick prices; return these rows, and the counts of all rows.
 
-        `late`: how many of the rows came late. The rows are in order of time. Raises `RangeTooWide`.
+        `rows`: in order of time. `late`: how many of them were out of order in the file. Raises `RangeTooWide`.
         """
         good, ticks, off_tick = on_tick(rows, tick_e9, self.quality)
         counts = Counts(len(good), volume_of(good, self.quality), off_tick, late)

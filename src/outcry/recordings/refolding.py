@@ -15,7 +15,7 @@ from outcry.sessions.store_model import RecordingRow, SessionRow
 
 
 def refold(context: ImportContext, now_ns: int) -> Iterator[RefoldedContract]:
-    """Compute every session again from the tape and store the results; yield each contract when it is done.
+    """Compute all sessions again from the stored recordings, and store them; yield a report on each finished contract.
 
     The caller must have locked the tape. Raises `StoreBusy`.
     """
@@ -34,8 +34,8 @@ def _refold_product(
 ) -> Iterator[RefoldedContract]:
     """Compute the sessions of all contracts of one product again, in order of time.
 
-    They are computed together, because a session is checked against earlier sessions of any contract. all_named:
-    whether the store still has the row of every recording.
+    The contracts are computed together, because a session is compared with earlier sessions of any contract.
+    of_product: the product's recordings. all_named: whether the store still has the row of every recording.
     """
     checked = {row.id: verified(row, context.tape) for row in of_product}
     folded: list[FoldedSession] = []
@@ -103,7 +103,7 @@ def _unfoldable(
     context: ImportContext, owner: int, key: str, folded: Sequence[SessionRow], damaged: Sequence[RecordingRow],
     *, all_named: bool,
 ) -> list[SessionRow]:  # fmt: skip
-    """Return the stored sessions of a contract that cannot be computed again, because a recording is damaged."""
+    """Return the stored sessions of a contract that cannot be computed again, because their recording is damaged."""
     known = {(row.contract, row.trade_date, row.kind, row.source, row.quality) for row in folded}
     return [
         row
@@ -114,7 +114,7 @@ def _unfoldable(
 
 
 def _select(folded: Sequence[FoldedSession], judge: CompletenessCheck) -> list[SessionRow]:
-    """Determine completeness in order of time, and return the best row for each session of one product."""
+    """Determine in order of time which sessions of a product are complete; return the best row for each session."""
     recorded = minutes_by_recording(folded)
     rows: list[SessionRow] = []
     ordered = sorted(folded, key=lambda one: (one.row.open_ns, one.row.contract))
@@ -126,7 +126,10 @@ def _select(folded: Sequence[FoldedSession], judge: CompletenessCheck) -> list[S
 
 
 def _best_of(rows: Iterable[SessionRow]) -> list[SessionRow]:
-    """Return the best row for each session of one contract, among rows of several sources and qualities."""
+    """Return the best row for each session of one contract.
+
+    A session may have rows of several sources and qualities.
+    """
     best: dict[tuple[int, str], SessionRow] = {}
     for row in rows:
         key = (row.open_ns, row.kind)

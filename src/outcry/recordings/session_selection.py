@@ -1,7 +1,8 @@
 """Build a row for each session from all recordings on the tape, and select the best row of each session.
 
-A session has one source and one quality. The best is complete before partial, then of finer resolution, then of larger
-volume. Sessions are processed in order of time, because completeness depends on earlier sessions.
+A row has one source and one quality. A complete session is better than a partial one. Otherwise the finer resolution is
+better, and then the larger volume. Sessions are processed in order of time, because completeness depends on earlier
+sessions.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +19,7 @@ from outcry.recordings.import_report import SessionReport
 from outcry.recordings.recorded_session import RecordedSession
 from outcry.recordings.session_splitting import ImportContext, too_wide
 from outcry.recordings.staging import StagedDay
-from outcry.recordings.tape import TapeDamaged
+from outcry.recordings.tape_errors import TapeDamaged
 from outcry.sessions.completeness import activity_of, by_minute
 from outcry.sessions.store_model import RecordingRow, SessionRow, TapeFile
 from outcry.trades.coverage import uncovered
@@ -31,7 +32,7 @@ LONGEST_SESSION = timedelta(days=10)  # the longest overnight session, over seve
 
 
 class SessionBuilder:
-    """Builds session rows of one owner and source for one import; `now_ns` is its time (ns UTC)."""
+    """Builds the session rows of one owner and source during an import. `now_ns`: time of the import (ns UTC)."""
 
     def __init__(self, context: ImportContext, owner: int, source: str, now_ns: int) -> None:
         self._context, self._owner, self._source, self._now_ns = context, owner, source, now_ns
@@ -43,8 +44,8 @@ class SessionBuilder:
     ) -> tuple[list[SessionRow], list[SessionReport]]:
         """Decide for each session of a file whether it is complete, and whether it replaces the stored one.
 
-        `path` is the path of the file, `days` are the days just staged from it. Return the rows to store, and a report
-        of each session. Raises `FileRefused`.
+        `path`: path of the file. `days`: the rows of the file by trade date, as just written to new tape files. Returns
+        the database rows to store, and a report on each session. Raises `FileRefused`.
         """
         rows: list[SessionRow] = []
         reports: list[SessionReport] = []
@@ -81,8 +82,8 @@ class SessionBuilder:
     ) -> Iterator[tuple[RecordedSession, list[StagedDay], FoldedSession]]:
         """Yield each session of the file in order of time, computed from all recordings of the source.
 
-        If the staged days contain the whole session, the profile computed while reading is used; otherwise the session
-        is computed from the tape. A session without traded lots is left out.
+        If the days just written from the file contain the whole session, its profile was computed while the file was
+        read. Otherwise the session is computed from the tape. A session without traded lots is left out.
         """
         for fold in sorted(folds, key=lambda f: (f.session.open_ns, f.contract)):
             if not fold.counts.rows:
@@ -111,9 +112,9 @@ class SessionBuilder:
                 yield fold, staged, folded
 
     def _others(self, fold: RecordedSession, days: Sequence[StagedDay]) -> list[RecordingRow]:
-        """Return recordings from earlier imports that contain the rest of a session.
+        """Return the recordings from earlier imports that contain the rest of a session.
 
-        They have the same source and other trade dates.
+        They have the same source as the file, and trade dates that `days` does not include.
         """
         last = fold.session.trade_date
         found = self._context.store.recordings(self._owner, fold.contract.key, last - LONGEST_SESSION, last)
@@ -128,7 +129,7 @@ class SessionBuilder:
     def _is_readable(self, row: RecordingRow) -> bool:
         """Return whether the tape file of a recording is undamaged.
 
-        Only a recording of the same identity can replace a damaged one.
+        If it is damaged, only a new recording of the same contract, trade date, source and quality can replace it.
         """
         try:
             found = self._context.tape.digest(row.path)
@@ -149,7 +150,10 @@ class SessionBuilder:
     def as_folded(
         self, fold: RecordedSession, parts: Sequence[StagedDay | RecordingRow]
     ) -> FoldedSession | None:
-        """Return the session of a profile computed from all its recordings; None if no lots were traded."""
+        """Return a session built from the profile `fold`; None if no lots were traded.
+
+        parts: all recordings whose rows the profile contains.
+        """
         session, counts, minutes = fold.session, fold.counts, by_minute(fold.minutes)
         ladder = fold.fold.ladder()
         if ladder is None:  # only trades of size 0
@@ -170,10 +174,10 @@ class SessionBuilder:
 
 
 def touching(parts: Iterable[Part], session: Session) -> list[Part]:
-    """Return the recordings or staged days that may contain rows of a session."""
+    """Return the stored recordings, or days of the current import, that may contain rows of a session."""
     return [row for row in parts if row.first_ns < session.close_ns and row.last_ns >= session.open_ns]
 
 
 def rank(row: SessionRow) -> tuple[bool, int, int]:
-    """Return the precedence of a session's row: the best row has the highest."""
+    """Return the precedence of a session's row: of the rows of one session, the best has the highest."""
     return row.complete, -row.quality.rank, row.volume

@@ -1,4 +1,4 @@
-"""Split the rows of a file by session: check them, add them to the profiles of their sessions and to the tape."""
+"""Split the rows of a file by session: check them, write them to the tape, and add them to their sessions' profiles."""
 
 from collections.abc import Mapping
 from datetime import date, timedelta
@@ -33,7 +33,7 @@ MAX_VOLUME = 2**62
 
 
 class ImportContext:
-    """What all imports share: the store, the tape, and the session index of each product."""
+    """The objects that all imports share: the database, the tape folder, and an index of each product's sessions."""
 
     def __init__(self, store: SqlStore, tape: TapeFolder, universe: Universe, calendar: Calendar) -> None:
         self.store, self.tape, self.universe = store, tape, universe
@@ -41,17 +41,18 @@ class ImportContext:
         self._indexes: dict[str, SessionIndex] = {}
 
     def index(self, root: str) -> SessionIndex:
-        """Return the product's session index, which splits rows by session."""
+        """Return the product's session index, which assigns rows to sessions by their time."""
         if root not in self._indexes:
             self._indexes[root] = SessionIndex(self.calendar, root)
         return self._indexes[root]
 
 
 class SessionSplitter:
-    """The rows of one file, split by session.
+    """Splits the rows of one file by session.
 
-    `outside` counts rows outside trading hours, `early` rows before the session tables of their product begin, by root.
-    `span` is the time of the first and of the last row (ns UTC), by root. Rows later than `latest_ns` are refused.
+    `outside`: number of rows outside trading hours. `early`: number of rows before the first date of the session
+    tables, by root (product symbol). `span`: times of the first and last row (ns UTC), by root. Rows later than
+    `latest_ns` are refused.
     """
 
     def __init__(self, context: ImportContext, staging: StagingArea, path: Path, latest_ns: int) -> None:
@@ -64,9 +65,9 @@ class SessionSplitter:
         self._latest: dict[tuple[Contract, Quality], int] = {}
 
     def add(self, batch: Batch) -> None:
-        """Split a batch of rows by session and trade date; write the rows to the tape and compute the sessions.
+        """Split a batch of rows by session and trade date; write the rows to the tape, and add them to their sessions.
 
-        Rows with off-tick prices are dropped.
+        Rows with off-tick prices are dropped and counted.
         """
         contract, quality = batch.contract, batch.quality
         latest_ns = self._latest.get((contract, quality), -(2**63))
@@ -114,7 +115,10 @@ class SessionSplitter:
                 self._staging.add(contract, cell.trade_date, quality, good, counts)
 
     def _check_lifetime(self, batch: Batch, trade_date: date) -> None:
-        """Refuse trades of a contract that had expired or was not listed yet, because its label or year is wrong."""
+        """Refuse trades of a contract on a date when it had expired or was not listed yet.
+
+        The contract named for the file, or the year of its rows, must be wrong.
+        """
         first, last = contract_lifetime.lifetime_days(self._context.universe, batch.contract)
         if not first <= trade_date <= last:
             end = self._context.universe.expiry(batch.contract)
@@ -125,7 +129,7 @@ class SessionSplitter:
             )  # fmt: skip
 
     def _check_volume(self, batch: Batch) -> None:
-        """Refuse an impossible number of lots, because the column is wrong or the data is corrupt."""
+        """Refuse an impossible number of lots: the wrong column was read as the volume, or the data is corrupt."""
         self._volume += volume_of(batch.rows, batch.quality)
         most = 0 if batch.quality is Quality.TICKS else int(batch.rows["volume"].max())
         if most <= MOST_BAR_LOTS and self._volume <= MAX_VOLUME:
@@ -140,7 +144,7 @@ class SessionSplitter:
         )  # fmt: skip
 
     def check_labels(self, skipped: Mapping[str, int]) -> None:
-        """Refuse a file without usable rows, or whose prices do not fit its contract's tick.
+        """Refuse a file that has no usable rows, or whose prices do not fit the tick of its contract.
 
         `skipped` maps a reason to the number of rows skipped for it.
         """
@@ -166,7 +170,7 @@ class SessionSplitter:
 
 
 def too_wide(problem: RangeTooWide, contract: Contract, tick_e9: int, path: Path, place: str) -> FileRefused:
-    """Return the error of a file whose prices span too many ticks."""
+    """Return the `FileRefused` for a file whose prices span too many ticks."""
     return FileRefused(
         path,
         place,

@@ -1,4 +1,4 @@
-"""A file while it is imported: its digest, and whether it changes meanwhile."""
+"""A file during its import: its digest, and a check that it does not change meanwhile."""
 
 import hashlib
 import threading
@@ -27,11 +27,11 @@ class SourceFile:
 
     @property
     def name(self) -> str:
-        """The name of the file as valid Unicode text that any database accepts."""
+        """The file's name as valid Unicode text, which any database accepts."""
         return self._path.name.encode("utf-8", "backslashreplace").decode()
 
     def digest(self) -> str:
-        """Return the id by which a repeated import is recognised, when the whole file is hashed.
+        """Wait until the whole file is hashed; return the digest by which a repeated import is recognised.
 
         It is a SHA-256 of the file's bytes, its name and the options. Raises `FileRefused` if the file was changed or
         replaced since this object was created.
@@ -61,7 +61,7 @@ class SourceFile:
 
 
 def _identity(path: Path) -> tuple[int, ...]:
-    """Return attributes of a file by which a later change or replacement of the file is noticed."""
+    """Return attributes of a file that differ after the file was changed or replaced."""
     try:
         found = path.stat()
     except OSError as problem:

@@ -1,6 +1,7 @@
-"""Write the rows of an import to new tape files, one per contract and trade date, joined with rows already there.
+"""Write the rows of an import to new tape files, one per contract and trade date.
 
-Existing tape files stay untouched until the store has committed the new names; until then an error undoes everything.
+A new file also has the rows that are already stored for its contract and date. The old file stays untouched until the
+database has committed the new file's name; an error before that undoes everything.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,8 @@ import numpy as np
 
 from outcry.market.calendar import Session
 from outcry.market.instruments import Contract
-from outcry.recordings.tape import DbnWriter, TapeDamaged, TapeFolder
+from outcry.recordings.tape import DbnWriter, TapeFolder
+from outcry.recordings.tape_errors import TapeDamaged
 from outcry.sessions.store import SqlStore
 from outcry.sessions.store_model import NO_FILE, RecordingId, RecordingRow, SessionRow, TapeFile
 from outcry.trades.coverage import Span, joined
@@ -24,7 +26,7 @@ _MAX_OPEN = 64  # maximum files being written: each has a compressor's memory
 
 @dataclass(slots=True)
 class Counts:
-    """Counts of rows, lots, off-tick rows and late rows, with the first and last time (ns UTC)."""
+    """Counts of rows, lots, off-tick rows and late rows; also the first and last time (ns UTC)."""
 
     rows: int = 0
     volume: int = 0
@@ -48,8 +50,9 @@ class Counts:
 class StagedDay:
     """The rows of an import for one contract and trade date, which become one tape file.
 
-    `pure`: the tape had no rows of the day and the rows came in order, so the profile computed while reading is valid.
-    `fresh`: no readable recording was merged. `damaged`: path of the unreadable tape file that this one replaces.
+    `pure`: the tape had no rows of the day and the new rows came in order, so the profile that was computed while they
+    were read is valid. `fresh`: no readable stored recording was merged with them. `damaged`: path of the unreadable
+    tape file that this one replaces.
     """
 
     owner: int
@@ -87,7 +90,7 @@ class StagedDay:
         return self.counts.last_ns
 
     def duplicates_in(self, session: Session) -> int:
-        """Return how many rows of the file in a session were already on the tape."""
+        """Return how many rows of the imported file, within a session, were stored already."""
         return int(((self.duplicates >= session.open_ns) & (self.duplicates < session.close_ns)).sum())
 
     def recording(self, now_ns: int) -> RecordingRow:
@@ -101,7 +104,7 @@ class StagedDay:
 
 
 class StagingArea:
-    """The new tape files of one import, until the database names them.
+    """The new tape files of one import, until the database has their names.
 
     An error in its `with` block deletes these files.
     """
@@ -112,7 +115,7 @@ class StagingArea:
         self._open: dict[int, StagedDay] = {}
 
     def add(self, contract: Contract, trade_date: date, quality: Quality, rows: Rows, counts: Counts) -> None:
-        """Add rows of one contract and trade date, which are in order of time among themselves."""
+        """Add rows of one contract and trade date. Each call's rows must be in order of time."""
         key = (contract, trade_date, quality)
         day = self._days.get(key)
         if day is None:
@@ -146,10 +149,11 @@ class StagingArea:
         self, store: SqlStore, spans: Mapping[str, tuple[Span, ...]], *, from_feed: bool = False,
         replace: bool = False,
     ) -> list[StagedDay]:  # fmt: skip
-        """Finish every new file. Join it with existing tape files, and sort it if its rows are out of order.
+        """Finish every new file: merge it with the stored rows of its day, and sort it if its rows are out of order.
 
-        `spans` are the fully covered spans by root. `from_feed`: the rows are of a live feed. `replace`: the rows
-        account for busted trades, so they replace those on the tape.
+        `spans`: the times that the import covers completely, by root (product symbol). `from_feed`: the rows come from
+        a live feed. `replace`: the rows already leave out busted trades, so they replace the stored rows instead of
+        being merged with them.
         """
         for day in self._days.values():
             day.spans, day.from_feed = spans[day.contract.root], from_feed
@@ -222,9 +226,10 @@ class StagingArea:
     def commit(
         self, store: SqlStore, digest: str, name: str, sessions: Sequence[SessionRow], now_ns: int
     ) -> tuple[bool, list[str]]:
-        """Store the recordings and sessions in one transaction, then clear the tape of the files they replace.
+        """Store the recordings and sessions in one transaction, then remove the tape files that they replace.
 
-        Return whether any recording changed, and the former paths of damaged files, which are renamed.
+        Return whether any recording changed, and the former paths of damaged files. Damaged files are renamed, not
+        removed.
         """
         days = list(self._days.values())
         recordings = [day.recording(now_ns) for day in days if day.changed]

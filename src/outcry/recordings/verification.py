@@ -1,13 +1,14 @@
 """Verify that a tape file still has its stored content.
 
-If a digest of the file is stored, the file is compared with it. A file written by an earlier version has no stored
-digest. Such a file is read completely, and its rows, lots, first and last time are compared with its row in the store.
-Its prices cannot be verified.
+If the database has a digest of the file, the file's bytes are compared with it. A file written by an earlier version
+has no stored digest. Such a file is read completely, and its number of rows, its lots, and its first and last time are
+compared with its row in the database. Its prices cannot be verified.
 """
 
 from collections.abc import Iterator
 
-from outcry.recordings.tape import TapeDamaged, TapeFolder
+from outcry.recordings.tape import TapeFolder
+from outcry.recordings.tape_errors import TapeDamaged
 from outcry.sessions.store import SqlStore
 from outcry.sessions.store_model import RecordingRow
 from outcry.trades.rows import volume_of
@@ -28,17 +29,16 @@ def verified(row: RecordingRow, tape: TapeFolder) -> tuple[str, str]:
 
 
 def add_digests(store: SqlStore, tape: TapeFolder) -> Iterator[str]:
-    """Store the missing digests of tape files that match their rows in the store.
+    """Store the missing digests of tape files that match their rows in the database.
 
     Yield an error message for each file that does not match. Raises `StoreBusy`.
     """
-    for row in store.all_recordings():
-        if not row.digest:
-            found, fault = verified(row, tape)
-            if fault:
-                yield fault
-            else:
-                store.add_digest(row, found)
+    for row in store.without_digest():
+        found, fault = verified(row, tape)
+        if fault:
+            yield fault
+        else:
+            store.add_digest(row, found)
 
 
 def _counted(row: RecordingRow, tape: TapeFolder) -> str:

@@ -1,1 +1,1 @@
-"""Completed sessions, and what they carry forward to later sessions: prior levels, naked POCs and poor extremes."""
+"""Completed sessions, and what later sessions take from them: prior levels, naked POCs and poor extremes."""

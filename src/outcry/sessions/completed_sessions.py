@@ -1,9 +1,9 @@
-"""Loads stored sessions: for answers about completed sessions, and for the opening of a live session.
+"""Loads stored sessions: for API responses about completed sessions, and for the opening of a live session.
 
 The opening of a live session is the stored data that it starts from: prior levels, naked POCs and the average range.
-Answers read a product's whole history and keep it in memory until the database changes. An opening reads the database
-each time, because a session that completed a moment ago counts. Levels belong to one contract. The front contract is
-chosen by volume of completed sessions, and changes between sessions only.
+API responses use a product's whole history, which stays in memory until the database changes. An opening reads the
+database each time, so that it includes a session that completed a moment ago. Levels belong to one contract. The front
+contract is chosen by volume of completed sessions, and changes between sessions only.
 """
 
 import threading
@@ -34,9 +34,10 @@ _Identity = tuple[int, str, int, str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _BeforeOpen:
-    """Stored data that a session which opens starts from.
+    """The stored data from which a new session starts.
 
-    history: RTH sessions of its contract. damaged: sessions left out. overnight: the complete overnight session.
+    history: earlier RTH sessions of its contract. damaged: stored sessions that are damaged and therefore left out.
+    overnight: the complete overnight session before it, if stored.
     """
 
     history: SessionHistory
@@ -46,10 +47,10 @@ class _BeforeOpen:
 
 
 class CompletedSessions:
-    """Stored sessions by scope (what a caller may see) and product.
+    """Stored sessions, selected by product and by scope (what a caller may see).
 
-    Safe to call from several threads; every method blocks. Any method may raise `StoreBusy`, unless the database's disk
-    hangs and the sessions read last can be used.
+    Safe to call from several threads; every method blocks. Any method may raise `StoreBusy`. While the database's disk
+    hangs, all methods but `opening` return what they read last, if anything, instead of raising.
     """
 
     def __init__(self, store: SqlStore, universe: Universe, calendar: Calendar) -> None:
@@ -69,13 +70,13 @@ class CompletedSessions:
     # -- completed sessions
 
     def visible(self, scope: Scope, product: Product, now_ns: int) -> tuple[VisibleSessions, int]:
-        """Return the sessions of a product that a scope's owner may see, and when (ns UTC) that changes."""
+        """Return the sessions of a product that a caller may see, and when (ns UTC) that selection changes."""
         return self._visibility.of(scope, product, self._load(scope.owners, product.root), now_ns)
 
     def unavailable_reasons(
         self, scope: Scope, product: Product, contract: Contract | None, now_ns: int
     ) -> tuple[list[str], int | None]:
-        """Return codes for why a scope's owner sees no completed session of a product, or of one contract.
+        """Return codes that explain why a caller sees no completed session of a product, or of one contract.
 
         If only an embargo prevents it, also return when the embargo ends (ns UTC).
         """
@@ -105,7 +106,7 @@ class CompletedSessions:
         return reasons, next_ns
 
     def roots(self, scope: Scope) -> frozenset[str]:
-        """Return the roots of products that have sessions of the owners visible to a scope."""
+        """Return the roots (such as ES) of the products of which the data owners in a scope have stored sessions."""
         return frozenset[str]().union(*(self._roots_of(owner) for owner in scope.owners))
 
     def _roots_of(self, owner: int) -> frozenset[str]:
@@ -127,7 +128,7 @@ class CompletedSessions:
         return found
 
     def preload(self, scope: Scope, product: Product) -> None:
-        """Load a product's sessions into memory, so that answers do not wait when its feed stops."""
+        """Load a product's sessions into memory, so that requests do not wait for them when its feed stops."""
         with suppress(StoreBusy):  # they are then loaded on the first request
             self._load(scope.owners, product.root)
 
@@ -163,9 +164,9 @@ class CompletedSessions:
     def _updated(
         self, before: LoadedSessions | None, rows: Sequence[SessionRow], damaged: Sequence[DamagedSession]
     ) -> LoadedSessions:
-        """Return the sessions of database rows.
+        """Decode the sessions in database rows; reuse those decoded `before` for rows that have not changed.
 
-        Sessions whose rows did not change stay decoded, because most changes of the revision concern other sessions.
+        Every write to the database causes this call, and most writes concern other sessions.
         """
         known = {_identity(one.row): one for one in before.intact} if before else {}
         intact = [
@@ -184,12 +185,12 @@ class CompletedSessions:
         self, scope: Scope | None, contract: Contract, session: Session, overnight: tuple[int, int] | None,
         streamed: Sequence[Contract], now_ns: int,
     ) -> Opening:  # fmt: skip
-        """Return what a session that opens starts from: prior levels, naked POCs and the average range.
+        """Return the stored data from which a new session starts: prior levels, naked POCs and the average range.
 
-        Raises `StoreBusy`, even while the database's disk hangs. scope: the sessions that the feed's owner may use;
-        None: all sessions of the operator. overnight: high and low (ticks) if the stream has seen the overnight
-        session. streamed: contracts of the product that the feed streams; the front is one of them. now_ns: the clock's
-        time (ns UTC), which ends embargoes also for a replayed date.
+        scope: the sessions that the feed's owner may use; None: all sessions of the operator. overnight: high and low
+        (ticks) if the stream has seen the overnight session. streamed: contracts of the product that the feed streams;
+        the front is one of them. now_ns: the clock's time (ns UTC), which decides whether an embargo has ended, even if
+        the session is a replay of an earlier date. Raises `StoreBusy`, even while the database's disk hangs.
         """
         before = self._before_open(scope, contract, session, streamed, now_ns)
         if overnight is None and session.kind is SessionKind.RTH and before.overnight is not None:
@@ -241,7 +242,7 @@ class CompletedSessions:
         return _BeforeOpen(history, damaged, front, overnight[-1] if overnight else None)
 
     def _decode(self, row: SessionRow) -> StoredSession:
-        """Decode the session of a database row, or return it as decoded for an earlier opening."""
+        """Return the decoded session of a database row, from the cache if an earlier opening needed it too."""
         identity = _identity(row)
         with self._lock:
             stored = self._decoded.pop(identity, None)
@@ -254,10 +255,10 @@ class CompletedSessions:
     def _front(
         self, newest: Front | None, contract: Contract, session: Session, streamed: Sequence[Contract]
     ) -> tuple[bool, str | None]:
-        """Return whether the contract is the front of the session, and the contract it was rolled from.
+        """Return whether a contract is the front contract of the session, and the contract from which it was rolled.
 
-        Without volumes the calendar chooses the front. If the feed does not stream the chosen contract, the nearest
-        one that it streams is the front.
+        newest: the front by volume; without volumes (None) the calendar chooses it. If the feed does not stream the
+        chosen contract, the nearest contract that it streams is the front.
         """
         chosen = newest.contract if newest else self._universe.front(contract.root, session.trade_date)
         available = sorted({*streamed, contract}, key=lambda c: (c.year, c.month))

@@ -1,7 +1,7 @@
 """Decides whether a session is complete: whether usual trading activity explains every gap without trades.
 
-The same function applies to all files and feeds, using the minutes in which the contract traded. A gap is a hole if it
-is longer than the product's usual activity at that hour of the week explains (decision 0035).
+The same function judges recordings of all files and feeds, by the minutes in which the contract traded. A gap is a hole
+if it is too long for how often the product usually trades at that hour of the week (decision 0035).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ Minutes = NDArray[np.int64]
 
 
 class Usual:
-    """How often a product trades at each hour of the week, from recent sessions and its default activity."""
+    """How often a product trades at each hour of the week, by its recent sessions and its default activity."""
 
     def __init__(self, product: Product, session: Session, recorded: Iterable[Traded]) -> None:
         self._product, self._kind = product, session.kind
@@ -58,7 +58,7 @@ class Usual:
     def share(self, hour: int) -> float:
         """Return the usual share of minutes with a trade at an hour of the week.
 
-        Of each day, the contract that traded most counts.
+        If several contracts traded on a day, only the one that traded most counts.
         """
         regular, day, night = self._product.activity
         outside = day if hour % 24 in _DAY_HOURS else night
@@ -68,9 +68,9 @@ class Usual:
 
 
 def activity_of(minutes: Minutes, session: Session, zone: str) -> Activity:
-    """Return for each hour of a session how many minutes had a trade, and how many there were.
+    """Return for each hour of a session how many of its minutes had a trade, and how many minutes it had.
 
-    minutes: minutes since 1970 with a trade, ascending, unique. Hours are those of the week.
+    minutes: minutes since 1970 with a trade, ascending, unique. Hours are hours of the week.
     """
     found: dict[int, tuple[int, int]] = {}
     for opened, closed in _in_minutes(session):
@@ -86,9 +86,9 @@ def unexplained(
 ) -> list[Span]:  # fmt: skip
     """Return the gaps (half-open, ns UTC, in order) that usual activity does not explain.
 
-    minutes: as `activity_of` takes them. front: whether it is the front contract; for another contract, the activity of
-    its own session also counts as usual. uncovered: times that no file covers; in them only the front contract's usual
-    activity counts, however quiet the session.
+    minutes: as in `activity_of`. front: whether the session is of the front contract. For another contract, the
+    activity of its own session also counts as usual. uncovered: times that no file or feed covers. There only the front
+    contract's usual activity counts, even if the session was quiet.
     """
     level = _level(activity_of(minutes, session, product.zone), usual, front=front)
     holes: list[Span] = []
@@ -110,7 +110,7 @@ def _gaps(minutes: Minutes, session: Session) -> Iterator[tuple[int, int]]:
 
 
 def _level(activity: Activity, usual: Usual, *, front: bool) -> float:
-    """Return the session's activity relative to the usual, at most 1.
+    """Return the session's activity as a share of the usual activity, at most 1.
 
     It is the median over the hours with trades. Hours without trades do not count, because they may be a hole.
     """
@@ -120,7 +120,7 @@ def _level(activity: Activity, usual: Usual, *, front: bool) -> float:
 
 
 def _surprise(first: int, last: int, zone: str, usual: Usual, level: float) -> float:
-    """Return −ln of the probability that nothing trades from minute `first` until `last`."""
+    """Return −ln of the probability that nothing trades from minute `first` to `last` (excluded)."""
     return sum(
         -log(1 - min(_BUSIEST, level * usual.share(hour))) * (end - start)
         for hour, start, end in _hours(first, last, zone)
@@ -134,7 +134,7 @@ def _in_minutes(session: Session) -> list[tuple[int, int]]:
 
 
 def _hours(first: int, last: int, zone: str) -> list[tuple[int, int, int]]:
-    """Split minutes from `first` until `last` by hour: `(hour of the week, first, last)`."""
+    """Split the minutes from `first` to `last` (excluded) by hour: `(hour of the week, first, last)`."""
     found: list[tuple[int, int, int]] = []
     for hour in range(first // 60, -(-last // 60)):
         local = datetime.fromtimestamp(hour * 3600, UTC).astimezone(ZoneInfo(zone))
@@ -143,7 +143,7 @@ def _hours(first: int, last: int, zone: str) -> list[tuple[int, int, int]]:
 
 
 def hole_text(hole: Span, zone: str) -> str:
-    """Return a hole in the product's time zone: `2013-10-10 11:00 to 16:15 America/New_York`."""
+    """Format a hole (a gap without trades) in the product's time zone: `2013-10-10 11:00 to 16:15 America/New_York`."""
     first, last = (datetime.fromtimestamp(at // NANOS_PER_SECOND, ZoneInfo(zone)) for at in hole)
     end = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
     return f"{first:%Y-%m-%d %H:%M} to {end} {zone}"
@@ -157,9 +157,9 @@ def by_minute(rows_ns: Sequence[NDArray[np.int64]]) -> Minutes:
 
 
 def traded_minutes(at_ns: NDArray[np.int64]) -> Minutes:
-    """Return the minutes (since 1970) that contain ascending times (ns UTC), ascending and unique.
+    """Return the minutes (since 1970) in which ascending times (ns UTC) lie, ascending and unique.
 
-    A session has few minutes, so looking each of them up costs far less than sorting its rows.
+    It looks up each minute of a session, because that costs far less than sorting all rows.
     """
     if not len(at_ns):
         return np.zeros(0, np.int64)

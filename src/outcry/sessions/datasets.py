@@ -1,8 +1,8 @@
 """Datasets of the operator, and the grants that let users see them.
 
-An operator sees how much data each owner has, but not its content. A grant must name an existing grantee, known
-products and a valid range of dates. Data shown live or within a day of the close needs a licence that the operator has
-declared; the declaration is stored.
+An operator sees how much data each owner has, but not its content. A grant must name an existing recipient, known
+products and a valid range of dates. To show data live or within a day of the close, the operator needs a licence and
+must declare it; the declaration is stored.
 """
 
 from collections.abc import Collection, Sequence
@@ -45,10 +45,10 @@ class GrantRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a new grant permits, and to whom.
+    """What a new grant permits, and who receives it.
 
-    name: the tier, the user's email address, or the first characters of a key. roots: empty for all products. licence:
-    the class of licence the operator declares; None without a declaration.
+    name: the tier, the user's email address, or the first characters of a key. roots: products; empty for all. licence:
+    the class of licence that the operator declares; None without a declaration.
     """
 
     grantee: Grantee
@@ -63,14 +63,14 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """Totals of the data that users own: the number of such users, and of their sessions."""
+    """Totals of the data that users own: how many users have any, and how many sessions they have."""
 
     users: int
     sessions: int
 
 
 class Datasets:
-    """Lists datasets and manages grants. roots: of all known products. All methods may raise `StoreBusy`."""
+    """Lists datasets and manages grants. roots: the known products. All methods may raise `StoreBusy`."""
 
     def __init__(self, store: SqlStore, roots: Collection[str]) -> None:
         self._store, self._roots = store, roots
@@ -137,7 +137,10 @@ class Datasets:
 
 
 def _attested(licence: LicenceClass | None, grantee: str) -> str:
-    """Return the licence declaration of a grant, if one is needed. Raises `GrantRefused` if it is missing."""
+    """Return the licence declaration to store with a grant; empty if the grant needs none.
+
+    Raises `GrantRefused` if the grant needs a declaration and there is none.
+    """
     if licence is None:
         raise GrantRefused("embargo_needs_attestation", "licence")
     if licence not in LICENCE_CLASSES or not licence_allows(licence, grantee):

@@ -1,7 +1,8 @@
 """Creates the demo's history: simulated sessions, computed and stored as if they had been recorded.
 
-Their source is the simulator's feed, so that answers mark them as simulated and they can be removed by that name. A
-contract with sessions of another source is skipped. They have no tape, because the seed reproduces their trades.
+Their source is the name of the simulated feed. So API responses mark them as simulated, and all of them can be removed
+by that name. A contract with sessions of another source is skipped. They have no tape files, because the simulator can
+produce the same trades again from its seed.
 """
 
 from collections.abc import Callable, Iterable, Mapping

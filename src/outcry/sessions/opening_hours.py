@@ -1,4 +1,4 @@
-"""Opening hours of a product for display: what is open now, until when, and what opens next.
+"""Opening hours of products for display: whether a product trades now, until when, and what opens next.
 
 They come from the calendar, not from feeds: a market whose feed is idle is still open.
 """
@@ -16,11 +16,11 @@ _AROUND = timedelta(days=14)
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Whether a product trades at a given time, and what comes next. Times ns UTC.
+    """Whether a product trades at a given time, and what comes next. Times are ns UTC.
 
     session: the open session; None in a break or while closed. letter: letter of the current bracket, which ends at
-    `bracket_ends_ns`. opens_ns: when trading resumes, if it is closed now. regular_ns: the next open of regular hours;
-    None if the calendar has none.
+    `bracket_ends_ns`. opens_ns: when trading resumes, if the product is closed now. regular_ns: the next open of
+    regular hours; None if the calendar has none.
     """
 
     session: Session | None
@@ -31,7 +31,7 @@ class Hours:
 
 
 class OpeningHours:
-    """Computes whether products are open, from the calendar. An unknown root raises `KeyError`."""
+    """Computes whether products are open, from the calendar. An unknown root (product symbol) raises `KeyError`."""
 
     def __init__(self, calendar: Calendar) -> None:
         self._calendar = calendar
@@ -53,13 +53,16 @@ class OpeningHours:
         )
 
     def sessions_since(self, root: str, made_on: date, today: date) -> int:
-        """Return how many RTH sessions ago a level was created: 0 in the session of `today`, 1 in the one before."""
+        """Return the age of a level in RTH sessions: 0 if created in the session of `today`, 1 in the one before."""
         found = self._calendar.sessions(root, made_on, today)
         return len({each.trade_date for each in found if each.kind is SessionKind.RTH} - {made_on})
 
 
 def bracket_at(session: Session, at_ns: int) -> tuple[int, int] | None:
-    """Return the index of the bracket at a time, and its end (ns UTC)."""
+    """Return the index of the bracket (half-hour period) at a time, and the end of the bracket (ns UTC).
+
+    Returns None outside the session's brackets.
+    """
     windows = bracket_windows(session.segments, BRACKET_MINUTES)
     return next(((index, end) for index, (start, end) in enumerate(windows) if start <= at_ns < end), None)
 

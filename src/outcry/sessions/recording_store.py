@@ -1,4 +1,4 @@
-"""Recordings and imports in SQLite or PostgreSQL: which tape files exist, and which files were imported into them."""
+"""The database tables of recordings and imports: which tape files exist, and which files were imported into them."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from datetime import date
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, exists, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, Table, and_, exists, or_, select, update
 
 from outcry.database import checksums, schema
 from outcry.database.checksums import Damaged, with_checksum
@@ -18,22 +18,22 @@ _AT_ONCE = 500  # values per statement: below the limit of every database
 
 
 class SqlRecordings:
-    """Storage of recordings and imports. Every method may raise `StoreBusy`."""
+    """Reads and writes recordings and imports, in SQLite or PostgreSQL. Every method may raise `StoreBusy`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def imports_named(self, owner: int, name: str) -> frozenset[str]:
-        """Return the digests with which files of this name were imported for an owner."""
+        """Return the digests of the files of this name that were imported for an owner."""
         table = schema.imports
         query = select(table.c.digest).where(table.c.owner == owner, table.c.name == name)
         with self._database.reading() as connection:
             return frozenset(connection.execute(query).scalars())
 
     def imported(self, owner: int, digest: str) -> Sequence[RecordingId]:
-        """Return the recordings that an import added rows to.
+        """Return the recordings that received rows from an import. digest: identifies the import.
 
-        The result is empty for imports by versions that did not store this.
+        The result is empty if an earlier version, which did not store this, ran the import.
         """
         table = schema.import_recordings
         query = select(table.c.contract, table.c.trade_date, table.c.source, table.c.quality)
@@ -44,23 +44,27 @@ class SqlRecordings:
     def recordings(self, owner: int, contract: str, first: date, last: date) -> Sequence[RecordingRow]:
         """Return the recordings of a contract between two trade dates, both included."""
         table = schema.recordings
-        wanted = (
-            table.c.owner == owner,
-            table.c.contract == contract,
-            table.c.trade_date.between(first, last),
-        )
-        return self._recordings(lambda query: query.where(*wanted).order_by(table.c.trade_date))[0]
+        wanted = of_contract(table, owner, contract, first, last)
+        return self._recordings(lambda query: query.where(wanted).order_by(table.c.trade_date))[0]
 
     def all_recordings(self) -> Sequence[RecordingRow]:
-        """Return all recordings except those with a damaged row."""
+        """Return all recordings except those whose database row is damaged."""
         return self._recordings(lambda query: query.order_by(schema.recordings.c.path))[0]
 
+    def without_digest(self) -> Sequence[RecordingRow]:
+        """Return the recordings whose file has no stored digest, except those whose database row is damaged."""
+        table = schema.recordings
+        return self._recordings(lambda query: query.where(table.c.digest == "").order_by(table.c.path))[0]
+
     def has_damaged_recordings(self) -> bool:
-        """Return whether the row of any recording is damaged, so that `all_recordings` leaves it out."""
+        """Return whether the database row of any recording is damaged, so that `all_recordings` omits it."""
         return bool(self._recordings(every)[1])
 
     def add_digest(self, recording: RecordingRow, digest: str) -> None:
-        """Store the digest of a recording's file, unless another file has replaced it. Does not change the revision."""
+        """Store the digest of a recording's file, unless the recording has another file by now.
+
+        The database's revision (counter of changes) stays the same, so cached sessions stay valid.
+        """
         table = schema.recordings
         values = with_checksum(_plain(replace(recording, digest=digest)))
         with self._database.write(moves="nothing") as connection:
@@ -71,14 +75,14 @@ class SqlRecordings:
             )
 
     def tape_paths(self) -> frozenset[str]:
-        """Return all tape files that recordings name."""
+        """Return the paths of all tape files that recordings name."""
         with self._database.reading() as connection:
             return frozenset(connection.execute(select(schema.recordings.c.path)).scalars())
 
     def tape_named(self, paths: Sequence[str]) -> frozenset[str]:
-        """Return which of these tape files are named by a recording.
+        """Return which of these tape files a recording names.
 
-        Files left over from a crash are not among them.
+        The other files are left over from a crash or were replaced.
         """
         path = schema.recordings.c.path
         with self._database.reading() as connection:
@@ -102,7 +106,7 @@ def write_import(
     connection: Connection, owner: int, digest: str, name: str, recordings: Sequence[RecordingRow], now_ns: int,
     imported: Sequence[RecordingId], fresh: Sequence[RecordingId],
 ) -> None:  # fmt: skip
-    """Write the recordings of an import and what identifies it; see `SqlStore.commit_import`."""
+    """Write an import and its recordings. The arguments are those of `SqlStore.commit_import`."""
     _forget_imports(connection, owner, fresh)
     checksums.replace(connection, schema.recordings, [_plain(row) for row in recordings])
     if digest:
@@ -112,8 +116,13 @@ def write_import(
 
 
 def every(query: Select[Any]) -> Select[Any]:
-    """Return a query unchanged, so that it finds every row."""
+    """Return a query unchanged: the filter that selects every row."""
     return query
+
+
+def of_contract(table: Table, owner: int, contract: str, first: date, last: date) -> ColumnElement[bool]:
+    """Return the SQL condition for the rows of a contract between two trade dates, both included."""
+    return and_(table.c.owner == owner, table.c.contract == contract, table.c.trade_date.between(first, last))
 
 
 def day_of(row: Mapping[str, Any]) -> date:
@@ -141,7 +150,10 @@ def _identity(recording: RecordingId) -> dict[str, Any]:
 
 
 def _forget_imports(connection: Connection, owner: int, fresh: Sequence[RecordingId]) -> None:
-    """Delete the record of imports whose rows are no longer in the recordings they went to."""
+    """Delete the record of earlier imports that added rows to a `fresh` recording, so that they can be repeated.
+
+    fresh: recordings that now have rows of the new import only, so the rows of the earlier ones are gone.
+    """
     imports, known = schema.imports, schema.import_recordings
     for start in range(0, len(fresh), 50):
         part = fresh[start : start + 50]

@@ -1,4 +1,4 @@
-"""Stored sessions of one contract, and what they carry forward: the prior session, levels and the average range."""
+"""Stored sessions of one contract, and what they contribute to later ones: prior session, levels and average range."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from outcry.market.instruments import Contract
 from outcry.market.ladder import IB_BRACKETS, Ladder
 from outcry.market.levels import POC_LOOKBACK_SESSIONS, CarriedLevels, CompletedSession, carried_levels
 from outcry.market.opening import IncompleteSession
-from outcry.market.profile import SessionProfile, profile_of
+from outcry.market.profile import SessionProfile, profile_of, volume_area
 from outcry.market.snapshot import load
 from outcry.sessions.store_model import SessionRow
 
@@ -19,7 +19,7 @@ ADR_SESSIONS = 20
 
 
 class StoredSession:
-    """A stored session. Its ladder (volume by price) is decoded and its profile computed on first use."""
+    """A stored session. Its ladder (volume by price) and its profile are computed on first use."""
 
     def __init__(self, row: SessionRow, contract: Contract) -> None:
         self.row, self.contract = row, contract
@@ -34,19 +34,25 @@ class StoredSession:
         """The levels computed from the ladder."""
         return profile_of(self.ladder, IB_BRACKETS)
 
+    @cached_property
+    def volume_area(self) -> tuple[int, int]:
+        """The lowest and highest price (ticks) of the value area computed from volume."""
+        return volume_area(self.ladder)
+
     @property
     def completed(self) -> CompletedSession:
-        """The session in the form that `market.levels` takes as input."""
+        """The session as a `CompletedSession`, the form in which `market.levels` takes it."""
         return CompletedSession(self.row.trade_date, self.ladder, self.profile, self.row.complete)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionHistory:
-    """The stored RTH sessions of one contract, from which a later session's references are computed.
+    """The stored RTH sessions of one contract before a later session, which takes its reference levels from them.
 
-    stored: sessions of the contract, ascending; the history is the first `count` of them. Histories of successive
-    sessions share the list. Partial sessions test and repair levels but create none. The look-back counts complete
-    sessions (60 for POCs, 20 for extremes and the average range), however many days lie between them.
+    stored: sessions of the contract, ascending; the history is the first `count` of them. So the histories of
+    successive sessions can share one list. Partial sessions test and repair levels but create none. The look-back is a
+    number of complete sessions (60 for POCs, 20 for extremes and the average range), however many days lie between
+    them.
     """
 
     stored: Sequence[StoredSession]
@@ -54,7 +60,7 @@ class SessionHistory:
 
     @staticmethod
     def of(stored: Sequence[StoredSession]) -> "SessionHistory":
-        """Return the history of all these sessions."""
+        """Return the history that consists of all these sessions."""
         return SessionHistory(stored, len(stored))
 
     @property
@@ -68,7 +74,7 @@ class SessionHistory:
         return next(self._complete(), None)
 
     def carried(self) -> CarriedLevels:
-        """Return the naked POCs and poor extremes that are left at the close of the newest session."""
+        """Return the naked POCs and poor extremes that remain at the close of the newest session."""
         first = self.count
         complete = 0
         while first and complete < POC_LOOKBACK_SESSIONS:  # decode only sessions inside the look-back
@@ -91,7 +97,7 @@ class SessionHistory:
 class SessionInContext:
     """A completed session with the earlier sessions of its contract.
 
-    The session is the first one after its history. Also stores the contract that it was rolled from, if any.
+    history: the sessions before it. Also stores the contract from which its own was rolled, if any.
     """
 
     history: SessionHistory
@@ -109,19 +115,19 @@ class SessionInContext:
 
     @cached_property
     def carried(self) -> CarriedLevels:
-        """The naked POCs and poor extremes that are left at the close of this session."""
+        """The naked POCs and poor extremes that remain at the close of this session."""
         return SessionHistory(self.history.stored, self.history.count + 1).carried()
 
     @cached_property
     def average_range_ticks(self) -> int | None:
-        """The average range before this session, in ticks."""
+        """The average session range before this session, in ticks."""
         return self.history.average_range_ticks()
 
 
 def incomplete_sessions(
     history: SessionHistory, calendar: Calendar, root: str, last: date
 ) -> tuple[IncompleteSession, ...]:
-    """Return the RTH sessions of the look-back, up to and including `last`, that lack a complete recording."""
+    """Return the RTH sessions within the look-back, up to trade date `last`, that lack a complete recording."""
     complete = [stored.row.trade_date for stored in history.sessions if stored.row.complete]
     complete = complete[-POC_LOOKBACK_SESSIONS:]
     first = complete[0] if complete else last

@@ -1,6 +1,6 @@
-"""Sessions in SQLite or PostgreSQL, through SQLAlchemy Core, and the transaction that stores an import.
+"""The database tables of sessions, in SQLite or PostgreSQL, and the transaction that stores an import.
 
-Each write is one transaction that also increments `revision`.
+Each write is one transaction that also increments `revision`, by which readers notice that cached sessions are old.
 """
 
 import json
@@ -15,7 +15,7 @@ from outcry.access.account_store import SqlAccounts
 from outcry.database import checksums, schema
 from outcry.database.checksums import Damaged
 from outcry.market.calendar import SessionKind
-from outcry.sessions.recording_store import SqlRecordings, day_of, every, tuples, write_import
+from outcry.sessions.recording_store import SqlRecordings, day_of, every, of_contract, tuples, write_import
 from outcry.sessions.store_model import (
     DamagedSession,
     DatasetRow,
@@ -30,7 +30,7 @@ _PATIENCE_S = 30.0  # removing years of a source's alerts takes long
 
 
 class SqlStore(SqlAccounts, SqlRecordings):
-    """Storage of accounts, recordings and sessions. Every method may raise `StoreBusy`."""
+    """Storage of accounts, recordings and sessions in a database. Every method may raise `StoreBusy`."""
 
     def _sessions(
         self, narrowed: Callable[[Select[Any]], Select[Any]]
@@ -40,7 +40,7 @@ class SqlStore(SqlAccounts, SqlRecordings):
         return checksums.built(found, schema.sessions.name, _session)
 
     def damaged(self) -> list[Damaged]:
-        """Return the recordings and sessions whose rows do not match their checksums."""
+        """Return the recordings and sessions whose database rows do not match their checksums."""
         return [*self._recordings(every)[1], *self._sessions(every)[1]]
 
     def all_sessions(self) -> Sequence[SessionRow]:
@@ -60,9 +60,9 @@ class SqlStore(SqlAccounts, SqlRecordings):
     ) -> None:  # fmt: skip
         """Store all recordings and sessions of one file in one transaction, replacing those of the same identity.
 
-        digest: empty if the source is not a file, so that it need not be recognised later. imported: recordings with
-        rows of the file. fresh: recordings that now have rows of no other file, so earlier imports into them must be
-        repeated.
+        digest: identifies the file, to recognise a repeated import; empty if the source is not a file. imported:
+        recordings that have rows of the file. fresh: recordings that now have rows of this file only, so that earlier
+        imports into them must be repeated to restore their rows.
         """
         with self._database.write() as connection:
             write_import(connection, owner, digest, name, recordings, now_ns, imported, fresh)
@@ -79,8 +79,8 @@ class SqlStore(SqlAccounts, SqlRecordings):
         """Delete all recordings and sessions of a source, of all owners, in one transaction.
 
         also: deletes further rows of the source in the same transaction. Return the tape files that are no longer
-        named, for the caller to remove. For sources that are feeds only, because imported files stay recorded as
-        imported.
+        named, which the caller must remove. Use it only for a source that is a feed: deleted rows of a file could not
+        be imported again, because the file stays recorded as imported.
         """
         with self._database.write(patience_s=_PATIENCE_S) as connection:
             named = schema.recordings.c.source == source
@@ -91,13 +91,13 @@ class SqlStore(SqlAccounts, SqlRecordings):
             return paths
 
     def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:
-        """Return the intact sessions of a product of these owners, oldest first."""
+        """Return the intact sessions of a product that these owners have, oldest first."""
         return self.sessions_and_damaged(owners, root)[0]
 
     def sessions_and_damaged(
         self, owners: Sequence[int], root: str
     ) -> tuple[Sequence[SessionRow], Sequence[DamagedSession]]:
-        """Return `sessions` and the damaged ones, from one read."""
+        """Return the result of `sessions`, and the damaged sessions, from one read."""
         table = schema.sessions
         wanted = (table.c.owner.in_(owners), table.c.root == root)
         sound, damaged = self._sessions(lambda query: query.where(*wanted).order_by(table.c.open_ns))
@@ -105,13 +105,8 @@ class SqlStore(SqlAccounts, SqlRecordings):
 
     def sessions_of(self, owner: int, contract: str, first: date, last: date) -> Sequence[SessionRow]:
         """Return the intact sessions of one contract between two trade dates, both included."""
-        table = schema.sessions
-        wanted = (
-            table.c.owner == owner,
-            table.c.contract == contract,
-            table.c.trade_date.between(first, last),
-        )
-        return self._sessions(lambda query: query.where(*wanted))[0]
+        wanted = of_contract(schema.sessions, owner, contract, first, last)
+        return self._sessions(lambda query: query.where(wanted))[0]
 
     def traded(self, owner: int, root: str, first: date, last: date) -> Sequence[Traded]:
         """Return volume and hourly activity of a product's complete sessions between two trade dates, both included."""
@@ -126,14 +121,14 @@ class SqlStore(SqlAccounts, SqlRecordings):
         return [Traded(row.contract, row.trade_date, row.kind, row.volume, row.activity) for row in found]
 
     def roots(self, owners: Sequence[int]) -> Sequence[str]:
-        """Return the roots of products that these owners have sessions of."""
+        """Return the roots (such as ES) of the products of which these owners have sessions."""
         table = schema.sessions
         query = select(table.c.root).where(table.c.owner.in_(owners)).distinct().order_by(table.c.root)
         with self._database.reading() as connection:
             return list(connection.execute(query).scalars())
 
     def datasets(self) -> Sequence[DatasetRow]:
-        """Return counts of all sessions by owner, contract, source and kind, oldest contract first."""
+        """Return the number of sessions by owner, contract, source and kind, oldest contract first."""
         of = schema.sessions.c
         identity = (of.owner, of.root, of.contract, of.source, of.kind)
         query = select(
@@ -150,12 +145,13 @@ class SqlStore(SqlAccounts, SqlRecordings):
 
 
 def _session(row: Mapping[str, Any]) -> SessionRow:
-    changed: dict[str, Any] = {
-        "kind": SessionKind(row["kind"]), "quality": Quality(row["quality"]),
+    values: dict[str, Any] = {
+        **row, "kind": SessionKind(row["kind"]), "quality": Quality(row["quality"]),
         "complete": bool(row["complete"]), "short": bool(row["short"]), "trade_date": day_of(row),
         "holes": tuples(row["holes"]), "activity": tuples(row["activity"]),
     }  # fmt: skip
-    return SessionRow(**{name: value for name, value in {**row, **changed}.items() if name != "checksum"})
+    del values["checksum"]
+    return SessionRow(**values)
 
 
 def _damaged_session(row: Damaged) -> DamagedSession:

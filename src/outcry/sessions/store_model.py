@@ -1,4 +1,4 @@
-"""Rows of recordings and sessions as the store returns them."""
+"""Database rows of recordings and sessions, as the store returns them."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -12,9 +12,9 @@ RecordingId = tuple[str, str, str, str]
 
 
 class TapeFile(NamedTuple):
-    """A finished file: its path relative to the tape folder, and the SHA-256 of its bytes in hexadecimal.
+    """A finished tape file: its path relative to the tape folder, and the SHA-256 of its bytes in hexadecimal.
 
-    digest: empty for a file written before Outcry stored digests; such a file is not compared with a digest.
+    digest: empty for a file written before Outcry stored digests; such a file cannot be verified.
     """
 
     path: str
@@ -28,10 +28,10 @@ NO_FILE = TapeFile("", "")
 class RecordingRow:
     """A recording: the tape file with one source's data of one contract on one trade date. Owner 0 is the operator.
 
-    first_ns, last_ns: first and last event. Counts are rows. path: relative to the tape folder. spans: start and end
-    (ns UTC) of the times its files and feeds cover completely. from_feed: whether one of the sources is a live feed,
-    which was disconnected between spans. digest: SHA-256 of the file in hexadecimal; empty if it was written before
-    digests were stored.
+    first_ns, last_ns: times of the first and last event. Counts are numbers of rows. path: relative to the tape folder.
+    spans: start and end (ns UTC) of the times that its files and feeds cover completely. from_feed: whether one of them
+    is a live feed, which was disconnected between the spans. digest: SHA-256 of the file in hexadecimal; empty if it
+    was written before digests were stored.
     """
 
     owner: int
@@ -58,7 +58,7 @@ class RecordingRow:
 
     @property
     def id(self) -> "RecordingId":
-        """The identity among the recordings of an owner."""
+        """The key that identifies the recording among those of its owner."""
         return self.contract, str(self.trade_date), self.source, self.quality.value
 
 
@@ -68,10 +68,11 @@ Activity = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A folded session: its window, source, and profile as `market.snapshot` bytes. Owner 0 is the operator.
+    """A computed session: its window, its source, and its profile as `market.snapshot` bytes. Owner 0 is the operator.
 
-    short: it closed early. complete: it was folded at least five minutes after its close and has no holes. holes: gaps
-    (half-open, ns UTC, in order) that usual activity does not explain. activity: minutes with trades by hour.
+    short: it closed early. complete: it has no holes, and was computed at least five minutes after its close. holes:
+    gaps (half-open, ns UTC, in order) that usual activity does not explain. activity: number of minutes with trades by
+    hour.
     """
 
     owner: int
@@ -99,7 +100,7 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class Traded:
-    """Volume (lots) and activity of a complete session."""
+    """Volume (lots) and hourly activity (minutes with trades) of a complete session."""
 
     contract: str
     trade_date: date
@@ -110,7 +111,10 @@ class Traded:
 
 @dataclass(frozen=True, slots=True)
 class DamagedSession:
-    """A stored session that does not match its checksum. No answer uses it. Values are as its row has them now."""
+    """A stored session whose row does not match its checksum.
+
+    It is not used; its values are those of the damaged row.
+    """
 
     owner: int
     root: str
@@ -121,7 +125,7 @@ class DamagedSession:
 
 @dataclass(frozen=True, slots=True)
 class DatasetRow:
-    """Count of the sessions of one owner, contract, source and kind: all, complete ones, first and last trade date."""
+    """The sessions of one owner, contract, source and kind: how many, how many complete, first and last trade date."""
 
     owner: int
     root: str

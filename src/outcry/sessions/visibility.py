@@ -1,7 +1,7 @@
-"""The sessions that each scope (what a caller may see) sees of each product, derived from the stored ones once.
+"""Selects the sessions of a product that a scope (what a caller may see) includes, and caches each selection.
 
-A view is valid until the loaded sessions change, or until the scope's owner may see other sessions. Scopes with the
-same sessions share everything that is computed from these.
+A selection is valid until the stored sessions change, or until the scope's owner may see other sessions. Scopes with
+the same sessions share one `VisibleSessions`, and everything that is computed from it.
 """
 
 import threading
@@ -22,7 +22,11 @@ _MAX_VIEWS = 1024
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedSessions:
-    """The stored sessions of one owner and product. A new object means that they may have changed."""
+    """The stored sessions of one owner and product, as loaded at one time.
+
+    Each reload creates a new object, so caches compare objects by identity to notice that the sessions may have
+    changed.
+    """
 
     intact: Sequence[StoredSession]
     damaged: Sequence[DamagedSession]
@@ -30,7 +34,10 @@ class LoadedSessions:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What the owner of a scope sees of `loaded` at any time from `since_ns` to before `until_ns` (ns UTC)."""
+    """A cached selection: the sessions that a caller may see from `since_ns` to before `until_ns` (ns UTC).
+
+    loaded: the stored sessions from which they were selected.
+    """
 
     loaded: Sequence[LoadedSessions]
     since_ns: int
@@ -42,7 +49,7 @@ class _View:
 
 
 def next_midnight(now_ns: int) -> int:
-    """Return the end of the UTC day (ns UTC)."""
+    """Return the end of the UTC day that contains a time (ns UTC)."""
     return (now_ns // NANOS_PER_DAY + 1) * NANOS_PER_DAY
 
 

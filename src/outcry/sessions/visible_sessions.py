@@ -1,7 +1,7 @@
 """Completed sessions of one product that a caller may see, each with the sessions before it.
 
-A user's own recording takes precedence over the operator's of the same session. The front contract is chosen by volume,
-and changes between sessions only.
+If a user and the operator have a recording of the same session, the user's is used. The front contract is chosen by
+volume, and changes between sessions only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,10 +17,10 @@ from outcry.sessions.store_model import DamagedSession
 
 
 class VisibleSessions:
-    """Completed sessions of one product that one scope (what a caller may see) sees at one time.
+    """The completed sessions of one product that one scope (what a caller may see) includes at one time.
 
-    damaged: stored sessions whose rows fail their checksum; no answer uses them. What is derived from the sessions is
-    computed once. Thread-safe.
+    damaged: stored sessions whose rows fail their checksum; they are not used. Histories, fronts and the like are
+    computed from the sessions once. Thread-safe.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class VisibleSessions:
         return fronts(rth_volumes(regular), RollRule.of(self._universe, self.product.root))
 
     def overnight_of(self, session: StoredSession) -> StoredSession | None:
-        """Return the complete overnight session before an RTH session, if there is one."""
+        """Return the complete overnight session before an RTH session; None if there is none."""
         return self._overnight.get((session.contract, session.row.trade_date))
 
     def contract_named(self, symbol: str) -> Contract | None:
-        """Return the contract that a symbol names, among those with stored sessions.
+        """Return the contract that a symbol names, if it has stored sessions; otherwise None.
 
         A one-digit year is read as the year nearest to the data.
         """
@@ -82,7 +82,10 @@ class VisibleSessions:
         return found[-1] if found else None
 
     def in_context(self, contract: Contract | None) -> Sequence[SessionInContext]:
-        """Return every complete RTH session of a contract, ascending; for None, of the front contract of each date."""
+        """Return every complete RTH session of a contract, ascending.
+
+        For None, return for each date the session of the contract that was the front contract then.
+        """
         found = self._in_context.get(contract)
         if found is None:
             found = self._of_contract(contract) if contract else self._of_fronts()
@@ -104,8 +107,7 @@ class VisibleSessions:
 
 
 def rth_volumes(regular: Iterable[StoredSession]) -> Volumes:
-    """Return the RTH volume in lots by trade date and contract, of complete sessions. The front contract is chosen by
-    it."""
+    """Return the RTH volume in lots of complete sessions, by trade date and contract, to choose the front contract."""
     volumes: dict[date, dict[Contract, int]] = {}
     for stored in regular:
         if stored.row.complete:
@@ -116,9 +118,10 @@ def rth_volumes(regular: Iterable[StoredSession]) -> Volumes:
 def visible_to(
     scope: Scope, stored: Iterable[StoredSession], now_ns: int
 ) -> tuple[list[StoredSession], int | None]:
-    """Return one recording of each session that a scope may see now, and the next time (ns UTC) it may see more.
+    """Return the sessions that a caller may see now, and the next time (ns UTC) at which the caller may see more.
 
-    A complete recording takes precedence over a partial one, then the user's own over another owner's.
+    Of several recordings of a session one is returned: a complete one rather than a partial one, then the user's own
+    rather than another owner's.
     """
     best: dict[tuple[Contract, date, SessionKind], StoredSession] = {}
     next_ns: int | None = None

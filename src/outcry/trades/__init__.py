@@ -1,1 +1,1 @@
-"""Trades on their way to a session: feed events, rows, validation, removal of duplicates."""
+"""Trades on their way into a session's levels: feed events, row formats, validation, removal of duplicates."""

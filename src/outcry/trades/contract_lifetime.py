@@ -1,6 +1,6 @@
-"""The dates on which a contract can trade. Rows outside them have a wrong contract or a wrong time.
+"""The dates on which a contract can trade. A row outside them has a wrong contract or a wrong time.
 
-Imported files and pushed feeds use the same dates.
+The checks of imported files and of pushed feeds both use these dates.
 """
 
 from datetime import UTC, date, datetime, time, timedelta

@@ -1,4 +1,4 @@
-"""The parts of a session that its recordings cover, and the rest.
+"""Which parts of a session its recordings cover, and which they do not.
 
 A file covers the time from its first to its last row. A feed covers the time for which it was connected. Spans at most
 five minutes apart are merged, because a session completes five minutes after its close.
@@ -32,7 +32,7 @@ def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
 def uncovered(spans: Iterable[Span], session: Session) -> list[Span]:
     """Return the trading time of a session that no recording covers.
 
-    These are half-open windows (ns UTC, in order) longer than `GRACE_NS`.
+    spans: the times that recordings cover. The result is half-open windows (ns UTC, in order) longer than `GRACE_NS`.
     """
     whole = joined(spans)
     found: list[Span] = []
@@ -49,18 +49,19 @@ def uncovered(spans: Iterable[Span], session: Session) -> list[Span]:
 
 
 def merged_gaps(gaps: Iterable[Span]) -> list[Span]:
-    """Merge gaps that touch.
+    """Merge gaps that touch each other.
 
-    Above a maximum number of gaps, merge all into one; the time between them then does not count as complete.
+    If more gaps remain than the maximum, merge all of them into one. The time between them then counts as missing too.
     """
     found = list(merged(gaps))
     return found if len(found) <= _MAX_GAPS else [(found[0][0], max(last for _, last in found))]
 
 
 def without_gaps(span: Span, gaps: Iterable[Span]) -> list[Span]:
-    """Return the parts of a time span outside gaps.
+    """Return the parts of a time span that lie outside all gaps.
 
-    The parts are shortened at each gap, so that `joined` cannot merge across it.
+    A part before a short gap ends earlier than the gap begins, so that `joined` does not merge it with the part after
+    it.
     """
     spans = [span]
     for gap_from_ns, gap_to_ns in gaps:

@@ -1,8 +1,8 @@
-"""Merges the rows of a file with stored rows, without loss and without counting a row twice.
+"""Merges the rows of a file with stored rows, without losing a row or counting it twice.
 
-Trades are compared as multisets with the stored ones. Two equal trades in one file are two trades (real files contain
-them); the same two in a second file are the same trades. Of two bars with one timestamp the one with more volume is
-kept, because a bar exported while it was forming has less.
+Trades are compared as multisets. Two equal trades in one file are two trades, as real files contain them. The same two
+in a second file are the same two trades. Of two bars with one timestamp, the one with more volume is kept, because a
+bar that was exported while it was forming has less.
 """
 
 import numpy as np
@@ -16,9 +16,9 @@ _IDENTITY = ["ts_event", "price", "size", "side", "sequence"]
 
 
 def join(stored_rows: Rows, new: Rows, quality: Quality) -> tuple[Rows, Times]:
-    """Return stored and new rows merged, in order of time, and the times of new rows that are duplicates.
+    """Merge stored and new rows in order of time; also return the times of new rows that are duplicates.
 
-    Inputs may be unsorted.
+    Both inputs may be unsorted. The merged rows contain each duplicate once.
     """
     if quality is Quality.TICKS:
         known = _known(stored_rows, new)
@@ -33,7 +33,7 @@ def join(stored_rows: Rows, new: Rows, quality: Quality) -> tuple[Rows, Times]:
 def _known(stored_rows: Rows, new: Rows) -> NDArray[np.bool_]:
     """Return a mask of the rows in `new` that are duplicates of rows in `stored_rows`.
 
-    Of n equal rows in `stored_rows`, each marks one row in `new`, the first ones.
+    If `stored_rows` has n equal rows, the first n such rows in `new` are duplicates.
     """
     if not len(stored_rows):
         return np.zeros(len(new), bool)

@@ -1,9 +1,9 @@
 """Interface of a live feed: one stream per contract, with history first and live events after it.
 
-An adapter opens a stream from a cursor, sends the history since then as rows flagged `BACKFILL`, sends `CaughtUp`, and
-continues with live rows. Each row is delivered at least once. After a reconnect the adapter may repeat rows after its
-cursor (the time to start from), and the service removes duplicates only there. Data it cannot deliver is reported as a
-`Gap`.
+An adapter (the code for one kind of feed) opens a stream from a cursor, the time to start from. It sends the history
+since then as rows flagged `BACKFILL`, sends `CaughtUp`, and continues with live rows. Each row is delivered at least
+once. After a reconnect the adapter may repeat rows after its cursor; the service removes duplicates there and nowhere
+else. The adapter reports data that it cannot deliver as a `Gap`.
 
 `FeedLost`: the connection is lost; retry. `FeedRefused`: a retry is useless until a person acts.
 """
@@ -41,14 +41,14 @@ LIVE_TRADE = np.dtype(
 
 
 class RowFlag(IntFlag):
-    """Flags that mark a row of a live feed, such as history."""
+    """Flags of a row of a live feed, for example that the row is history."""
 
     BACKFILL = 1  # history: sent before `CaughtUp`, or to repair a gap
     ESTIMATED_TIME = 2  # the feed has no exchange time; `ts_event` is our own
 
 
 class Resume(StrEnum):
-    """How a feed continues after an interruption of its connection."""
+    """How a feed continues after its connection was interrupted."""
 
     BY_TIME = "by_time"
     BY_ID = "by_id"
@@ -56,7 +56,7 @@ class Resume(StrEnum):
 
 
 class Backfill(StrEnum):
-    """How much history of the current session a feed delivers when opened."""
+    """How much history of the current session a feed delivers when a stream opens."""
 
     TICKS = "ticks"
     BARS_1S = "bars_1s"
@@ -69,10 +69,10 @@ class FeedCaps:
     """Capabilities and properties of a feed.
 
     resolution_ns: precision of its event times. reach_ns: how far back its history goes; 0 without history. lag_ns: its
-    usual delay, for example of a file written at intervals. own_clock: its time is not the present (a replay or
-    simulation); whether a session is open depends on the times it sends. invented: its trades are simulated, and
-    answers say so. from_cursor: its history starts at the cursor, or a `Gap` reports from where; False for a program
-    that pushes its data regardless of the cursor.
+    usual delay, for example that of a file written at intervals. own_clock: its time is not the present, as in a replay
+    or simulation; the times it sends then decide whether a session is open. invented: its trades are simulated, and API
+    responses say so. from_cursor: its history starts at the cursor, or a `Gap` reports where it starts. False for a
+    program that pushes its data without regard to the cursor.
     """
 
     resolution_ns: int
@@ -92,9 +92,10 @@ class FeedCaps:
 class Cursor:
     """Position from which a feed starts: rows at or after `since_ns` (event time).
 
-    last_id: the newest known id; 0 without one. barred_ns: starts of minutes of open trade dates that only bars cover;
-    a starting feed may replace them with trades (`Replaced`). answered_ns: start of the current session including its
-    overnight (ns UTC), 0 if unknown; a feed whose history is bars replaces bars from there on.
+    last_id: the newest known id of a trade; 0 without one. barred_ns: starts of the minutes, on trade dates not yet
+    over, that are recorded as bars only; a starting feed may replace these bars with trades (`Replaced`). answered_ns:
+    start of the current session, including the overnight session before it (ns UTC); 0 if unknown. If the history of a
+    feed is bars, the feed replaces bars since `answered_ns` with trades.
     """
 
     since_ns: int
@@ -105,14 +106,14 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Trades:
-    """Feed event: trades in order of arrival, dtype `LIVE_TRADE`."""
+    """Feed event: trades in order of arrival, as rows of dtype `LIVE_TRADE`."""
 
     rows: Rows
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Feed event: completed bars, dtype `records.BAR`, stamped at their start, in order."""
+    """Feed event: completed bars in order, stamped at their start, as rows of dtype `records.BAR`."""
 
     rows: Rows
     quality: Quality
@@ -121,10 +122,10 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """Feed event: history is complete up to `at_ns`, in this quality; the events after it are live.
+    """Feed event: the history up to `at_ns` has been sent, in this quality; the events after this one are live.
 
-    After an interruption the feed repeats no more rows after this event, unless `at_ns` is before the newest known row.
-    A row after it that equals an earlier one is another trade.
+    After an interruption a feed may repeat rows, but only before this event, unless `at_ns` is before the newest known
+    row. From then on, a row that equals an earlier one is another trade.
     """
 
     at_ns: int
@@ -142,7 +143,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """Feed event: all trades of a window that was reported as missing have been sent now (half-open, ns UTC)."""
+    """Feed event: all trades of a window that was reported as a gap have been sent now. Half-open, ns UTC."""
 
     from_ns: int
     to_ns: int
@@ -150,10 +151,10 @@ class Repaired:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Feed event: all trades of a half-open window (ns UTC, at bar boundaries), which replace the bars of that time.
+    """Feed event: all trades of a half-open window (ns UTC, at bar boundaries), to replace the bars recorded for it.
 
-    rows: as in `Trades`, in order of time, all inside the window; may be empty. Sent after `CaughtUp`, oldest window
-    first, some thousand rows at a time.
+    rows: as in `Trades`, in order of time, all inside the window; may be empty. The feed sends these events after
+    `CaughtUp`, oldest window first, some thousand rows at a time.
     """
 
     from_ns: int
@@ -163,7 +164,10 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Amend:
-    """Feed event: the exchange busted or corrected a trade, named by the feed's id. New price in 10⁻⁹, size in lots."""
+    """Feed event: the exchange cancelled (busted) or corrected a trade, which is identified by the feed's id for it.
+
+    The new price is in units of 10⁻⁹, the new size in lots.
+    """
 
     id: int
     kind: Literal["cancel", "correct"]
@@ -173,7 +177,7 @@ class Amend:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """Feed event: the connection works. at_ns: time of the feed's clock; earlier events are no longer expected."""
+    """Feed event: the connection works. at_ns: the feed's clock; no more events with earlier times are expected."""
 
     at_ns: int
 
@@ -182,7 +186,7 @@ class Heartbeat:
 class VolumeCounter:
     """Feed event: the feed's own count of the trade date's volume up to `at_ns`, in lots.
 
-    If the volume received stays below it, trades are missing.
+    If the volume of the trades received stays below this count, trades are missing.
     """
 
     at_ns: int
@@ -195,10 +199,10 @@ CATCHING_UP = "catching_up"
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Feed event: state of the subscription. code: stable; text: for a person.
+    """Feed event: state of the subscription. code: stable, for programs; text: for a person.
 
-    After a status with the code `CATCHING_UP`, events are in the past, and the stream is not live until another status
-    follows.
+    After a status with the code `CATCHING_UP`, the feed sends events of the past. The stream is not live until another
+    status follows.
     """
 
     subscribed: bool
@@ -219,7 +223,7 @@ Event = (
 
 
 class FeedLost(Exception):
-    """The connection is lost; retry. code: stable."""
+    """The connection is lost; retry. code: stable reason, for programs."""
 
     retry = True
 
@@ -235,11 +239,14 @@ class FeedRefused(FeedLost):
 
 
 class LoginRefused(FeedRefused):
-    """The login was refused twice in a row, or has expired. The user must sign in again."""
+    """The vendor refused the login twice in a row, or the login has expired. The user must sign in again."""
 
 
 class Feed(Protocol):
-    """One connection to one source of trades. name: short, lower case; names the source in answers and on the tape."""
+    """One connection to one source of trades.
+
+    name: short, lower case; names the source in API responses and on the tape.
+    """
 
     name: str
     caps: FeedCaps
@@ -247,7 +254,7 @@ class Feed(Protocol):
     run: str
 
     async def contracts(self) -> list[Contract]:
-        """Return the contracts this feed can deliver now; empty: any contract requested."""
+        """Return the contracts that this feed can deliver now. Empty: it accepts any contract."""
         ...
 
     def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:

@@ -1,7 +1,8 @@
 """Removes rows that a feed repeats after a reconnect.
 
-The overlap is the time before the newest stored row, which a reopened feed may deliver again. Its rows are compared as
-multisets: two equal trades are two trades. Trades of a time already covered by bars are dropped (docs/feeds.md).
+The overlap is the time before the newest stored row, which a reopened feed may deliver again. Its rows are compared
+with the stored ones as multisets: two equal trades are two trades. If bars already cover a time, its trades are dropped
+(docs/contribute/feeds.md).
 """
 
 from collections import Counter
@@ -16,9 +17,9 @@ Identity = tuple[int, int, int, bytes, int]
 
 
 class Overlap:
-    """Filter of rows that a feed may repeat after a reconnect, for one contract.
+    """Filter for the rows of one contract: drops the rows that a feed repeats after a reconnect.
 
-    barred_ns: end of the time for which stored bars already contain every trade.
+    barred_ns: end of the time that stored bars already cover. Trades before it are dropped.
     """
 
     def __init__(self) -> None:
@@ -28,14 +29,14 @@ class Overlap:
 
     @property
     def waits(self) -> bool:
-        """Whether the feed may still repeat rows."""
+        """Whether the feed may still repeat rows, so that received rows must be compared with stored ones."""
         return bool(self._known)
 
     def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int, barred_ns: int) -> None:
         """Start to filter after a reconnect.
 
-        Rows up to `latest_ns` may repeat those in `recent`. Bars up to `last_bar_ns` are already stored, and cover
-        trades before `barred_ns`.
+        Rows up to `latest_ns` may repeat rows in `recent`. Bars up to `last_bar_ns` are stored already; they include
+        all trades before `barred_ns`.
         """
         self._known = Counter(_identities(recent))
         self._until_ns, self._bars_until_ns, self.barred_ns = latest_ns, last_bar_ns, barred_ns
@@ -46,7 +47,7 @@ class Overlap:
             self._known = Counter()
 
     def trades(self, rows: Rows) -> Rows:
-        """Return the trades that are not repeated, dtype `LIVE_TRADE`."""
+        """Return the trades that do not repeat stored rows, dtype `LIVE_TRADE`."""
         rows = rows[rows["ts_event"] >= self.barred_ns]  # bars of the same time already count them
         if self._known and len(rows):
             first_ns = int(rows["ts_event"].min())
@@ -57,14 +58,14 @@ class Overlap:
         return rows
 
     def bars(self, rows: Rows, bar_ns: int) -> Rows:
-        """Return the bars that are not repeated, dtype `records.BAR`. bar_ns: length of a bar."""
+        """Return the bars that do not repeat stored bars, dtype `records.BAR`. bar_ns: length of a bar."""
         fresh = rows[rows["ts_event"] > self._bars_until_ns]
         if len(fresh):
             self.barred_ns = max(self.barred_ns, int(fresh["ts_event"].max()) + bar_ns)
         return fresh
 
     def _unknown(self, rows: Rows) -> Rows:
-        """Return rows without those already known: n equal known rows remove n rows."""
+        """Return the rows that are not stored yet: if n equal rows are stored, n such rows are removed."""
         keep = np.ones(len(rows), bool)
         for at in np.flatnonzero(rows["ts_event"] <= self._until_ns):
             identity = next(_identities(rows[at : at + 1]))

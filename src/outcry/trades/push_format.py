@@ -1,9 +1,9 @@
 """Wire format of a pushed feed: events that one process sends to another over HTTP, and their validation.
 
-A push is one MessagePack map: the run, the contract, the feed's `FeedCaps`, the number of its first event, and events
-as `[kind, body]`. Rows are little-endian bytes. Events are numbered from 0 in each run and contract, so repeated events
-are recognised however they are batched. A push is accepted or rejected as a whole: any bytes give a `Push` or
-`InvalidRequest`.
+A push is one MessagePack map. It has the run (one continuous execution of the sender), the contract, the feed's
+`FeedCaps`, the number of its first event, and events as `[kind, body]`. Rows are little-endian bytes. Events are
+numbered from 0 in each run and contract, so the receiver recognises repeated events, even if they are grouped
+differently. A push is accepted or rejected as a whole: decoding any bytes gives a `Push` or raises `InvalidRequest`.
 """
 
 import re
@@ -55,7 +55,8 @@ KEEP_ALIVE_S = 4.0
 WARN_PERCENT = 80
 
 _LONGEST_SESSION = 64
-_FEED_NAME = re.compile(r"[a-z][a-z0-9_-]{0,23}", re.ASCII)
+#: Windows cannot create folders with the names of devices.
+_FEED_NAME = re.compile(r"(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])\Z)[a-z][a-z0-9_-]{0,23}", re.ASCII)
 _MOST_AHEAD_NS = NANOS_PER_HOUR  # a clock that is further off would put trades into another session
 
 
@@ -69,10 +70,11 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Marks a push that may repeat events, because the service has lost a run or the run continues another one.
+    """Marks a push whose first events the service may have received before.
 
-    Events with numbers below `until` may have been sent before; `caught_up`: whether history was complete then. after:
-    the run that this run continues; its sender has ended, so the service need not wait for it.
+    This happens if the service has lost a run (one execution of the sender), or if the run continues an earlier one.
+    until: events with smaller numbers may have been sent before. caught_up: set if history was complete then. after:
+    the earlier run that this run continues. The sender of that run has ended, so the service need not wait for it.
     """
 
     until: int
@@ -82,9 +84,10 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Events of one contract. session: the run they belong to. first: number of the first event.
+    """Consecutive events of one contract that a program sends to the service in one request.
 
-    again: set if the service must accept the run from `first` on, although `first` is not its first event.
+    session: id of the run (execution of the sender) they belong to. first: number of the first event. again: set if the
+    service must accept the run from `first` on, although `first` is not the first event of the run.
     """
 
     session: str
@@ -96,7 +99,7 @@ class Push:
 
     @property
     def size_bytes(self) -> int:
-        """Size of its rows in bytes, about the same as in the log."""
+        """Size of the push's rows in bytes, about the same as in the log."""
         return sum(event.rows.nbytes for event in self.events if isinstance(event, Trades | Bars | Replaced))
 
 
@@ -114,12 +117,12 @@ class Usage:
 
     @property
     def is_near(self) -> bool:
-        """Whether 80 % of either limit is used."""
+        """Whether at least the warning share (80 %) of either limit is used."""
         return self._share_percent >= WARN_PERCENT
 
     @property
     def is_over(self) -> bool:
-        """Whether the limit of bytes is reached."""
+        """Whether the limit of disk space is reached."""
         return bool(self.limit_bytes) and self.used_bytes >= self.limit_bytes
 
     @property
@@ -129,7 +132,7 @@ class Usage:
 
 
 class Intake(Protocol):
-    """Interface that receives pushed events. universe: the contracts it accepts."""
+    """Interface of a receiver of pushed events. universe: the products and contracts it accepts."""
 
     universe: Universe
 
@@ -144,7 +147,7 @@ class Intake(Protocol):
     async def usage(self, owner: int) -> Usage | None:
         """Return how much disk space and how many streams an owner uses.
 
-        None without a quota, or if it is counted elsewhere.
+        Returns None if there is no quota, or if another process counts the usage.
         """
         ...
 
@@ -193,7 +196,7 @@ _EVENT = msgspec.msgpack.Decoder(_WireEvent)
 
 
 def is_feed_name(name: str) -> bool:
-    """Return whether a pushed feed may have this name, which is also used for folders."""
+    """Return whether a pushed feed may have this name. The name must also be valid as the name of a folder."""
     return _FEED_NAME.fullmatch(name) is not None
 
 
@@ -205,7 +208,7 @@ def write_push(push: Push) -> bytes:
 
 
 def write_event(event: Event) -> bytes:
-    """Encode one feed event, for a push or for storage."""
+    """Encode one feed event as bytes, for a push or for storage."""
     return msgspec.msgpack.encode(_written(event))
 
 
@@ -218,7 +221,10 @@ def read_event(data: bytes) -> Event:
 
 
 def read_push(body: bytes, universe: Universe, now_ns: int) -> Push:
-    """Decode and validate a push. Raises `InvalidRequest` with the reason and the event in its details."""
+    """Decode and validate a push.
+
+    Raises `InvalidRequest`, with the reason and the number of the faulty event in its details.
+    """
     if len(body) > MOST_BODY_BYTES:
         raise refused("too_large")
     try:
@@ -248,7 +254,7 @@ def read_push(body: bytes, universe: Universe, now_ns: int) -> Push:
 
 
 def keep_recent(recent: deque[Trades], newest: Trades) -> None:
-    """Add trades to the recent ones, which are repeated to a new reader, and drop trades older than `RECENT_NS`."""
+    """Add trades to `recent`, the trades that each new reader receives first; drop trades older than `RECENT_NS`."""
     recent.append(newest)
     horizon_ns = int(newest.rows["ts_event"].max()) - RECENT_NS
     while int(recent[0].rows["ts_event"].max()) < horizon_ns:
@@ -256,7 +262,7 @@ def keep_recent(recent: deque[Trades], newest: Trades) -> None:
 
 
 def refused(reason: str, **details: int) -> InvalidRequest:
-    """Return the error of a refused push. reason: a stable code with a translated message."""
+    """Return the error for a refused push. reason: a stable code, for which the pages have a text."""
     return InvalidRequest(f"invalid_request.{reason}", reason=reason, **details)
 
 

@@ -1,6 +1,6 @@
-"""Row formats of trades and bars, and batches of them.
+"""Row formats of trades and bars, and `Batch`, a group of rows.
 
-A batch has one contract and one quality. Prices are in 10⁻⁹, times in ns UTC.
+A batch has one contract and one quality. Prices are in units of 10⁻⁹, times in ns UTC.
 """
 
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ TRADE = np.dtype(
         ("sequence", "<u4"),
     ]
 )
+_TRADE_FIELDS = list(TRADE.names or ())
 #: One bar, stamped at its START (ns UTC); prices 10⁻⁹; volume in lots.
 BAR = np.dtype(
     [
@@ -39,8 +40,21 @@ BAR = np.dtype(
 Rows = NDArray[np.void]
 
 
+def trade_layout(record: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a dtype with which records of a larger layout can be viewed as `TRADE` rows, without copying.
+
+    The view has `TRADE`'s fields, each at its offset in the record.
+    """
+    fields: Any = record.fields
+    offsets = [fields[name][1] for name in _TRADE_FIELDS]
+    formats = [TRADE[name] for name in _TRADE_FIELDS]
+    return np.dtype(
+        {"names": _TRADE_FIELDS, "formats": formats, "offsets": offsets, "itemsize": record.itemsize}
+    )
+
+
 class Quality(StrEnum):
-    """Resolution of a recording, best first."""
+    """Resolution of a recording, finest first."""
 
     TICKS = "ticks"
     BARS_1S = "bars_1s"
@@ -48,17 +62,17 @@ class Quality(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Rank of the quality in comparisons; 0 is best."""
+        """Rank of the quality for comparisons; 0 is the best."""
         return list(Quality).index(self)
 
     @property
     def length_ns(self) -> int:
-        """Duration of a row: 0 for a trade, the length of a bar, which is stamped at its start."""
+        """Time that a row covers: 0 for a trade, the length for a bar, which is stamped at its start."""
         return _LENGTH_NS[self]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Row layout of a batch of this quality."""
+        """NumPy dtype of the rows of this quality."""
         return TRADE if self is Quality.TICKS else BAR
 
 
@@ -67,7 +81,11 @@ _LENGTH_NS = {Quality.TICKS: 0, Quality.BARS_1S: NANOS_PER_SECOND, Quality.BARS_
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows of one contract, in file order. place: where they start in the file, for error messages."""
+    """Rows of one contract, in file order.
+
+    rows: an array with the fields of `quality.dtype`; it may be a view with gaps between the fields. place: where the
+    rows start in the file, for error messages.
+    """
 
     contract: Contract
     quality: Quality

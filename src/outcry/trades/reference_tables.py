@@ -1,4 +1,4 @@
-"""Loads the reference tables: those of the package, and the operator's dated overrides in the data folder.
+"""Loads the reference tables: those of the package, and the operator's dated exceptions in the data folder.
 
 Tables are read once at start. A fault rejects the whole table with `BadReference`, which names file, row and column.
 """
@@ -21,7 +21,7 @@ __all__ = ["BadReference", "Reference", "UnknownVariant", "load_reference"]
 
 
 class UnknownVariant(BadReference):
-    """The settings name regular hours that no row of `sessions.csv` has."""
+    """The settings name a set of regular hours (variant) that no row of `sessions.csv` has."""
 
     def __init__(self, root: str, variant: str, known: tuple[str, ...]) -> None:
         super().__init__("session_variants", 1, f"{root} has no variant {variant!r}")
@@ -31,7 +31,7 @@ class UnknownVariant(BadReference):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The reference data: all traded products and their calendar."""
+    """The reference data: all known products and their calendar."""
 
     universe: Universe
     calendar: Calendar
@@ -40,8 +40,8 @@ class Reference:
 def load_reference(folder: Path | None = None, *, variants: dict[str, str] | None = None) -> Reference:
     """Read the packaged tables, and `overrides.csv` of `folder` if it exists; its rows take precedence.
 
-    variants: root → variant of its regular hours, such as `{"ES": "cash"}`. Raise `BadReference` for a bad
-    table.
+    variants: maps a root to its default set of regular hours, such as `{"ES": "cash"}`. Raises `BadReference` for an
+    invalid table.
     """
     packaged = files("outcry.market") / "data"
 

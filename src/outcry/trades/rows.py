@@ -1,6 +1,6 @@
 """Array operations on rows of trades and bars before they are added to a session.
 
-Rows with an off-tick price are quarantined and counted, never rounded. Rows are added in order of time.
+Rows with an off-tick price are separated and counted; a price is never rounded. Rows are added in order of time.
 """
 
 from typing import Any
@@ -15,7 +15,11 @@ Column = NDArray[Any]
 
 
 def in_order(rows: Rows, latest_ns: int) -> tuple[Rows, NDArray[np.bool_]]:
-    """Sort rows by time; also return a mask of rows that are late. latest_ns: time of the latest row before them."""
+    """Sort rows by time; also return a mask of the rows that arrived late.
+
+    A row is late if an earlier row of the array has a later time, or if it is before `latest_ns`, the latest time so
+    far.
+    """
     times = rows["ts_event"]
     if not len(rows) or (times[0] >= latest_ns and not (times[1:] < times[:-1]).any()):
         return rows, np.zeros(len(rows), bool)
@@ -25,19 +29,20 @@ def in_order(rows: Rows, latest_ns: int) -> tuple[Rows, NDArray[np.bool_]]:
 
 
 def on_tick(rows: Rows, tick_e9: int, quality: Quality) -> tuple[Rows, list[Column], int]:
-    """Return the rows whose prices are all on a tick, those prices in ticks, and the number of other rows."""
+    """Return the rows whose prices are all on a tick, these prices in ticks, and how many rows were left out."""
     names = ["price"] if quality is Quality.TICKS else ["open", "high", "low", "close"]
-    ticks = [rows[name] // tick_e9 for name in names]
+    prices = [np.ascontiguousarray(rows[name]) for name in names]  # numpy divides rows with gaps one by one
+    ticks = [price // tick_e9 for price in prices]
     off = np.zeros(len(rows), bool)
-    for name, column in zip(names, ticks, strict=True):
-        off |= column * tick_e9 != rows[name]
+    for price, column in zip(prices, ticks, strict=True):
+        off |= column * tick_e9 != price
     if not off.any():
         return rows, ticks, 0
     return rows[~off], [column[~off] for column in ticks], int(off.sum())
 
 
 def volume_of(rows: Rows, quality: Quality) -> int:
-    """Return the volume of rows in lots, without overflow beyond 64 bits."""
+    """Return the volume of rows in lots. Sums beyond 64 bits do not overflow."""
     lots = rows["size" if quality is Quality.TICKS else "volume"]
     if quality is not Quality.TICKS and len(lots) and int(lots.max()) * len(lots) >= 2**64:
         return sum(lots.tolist())  # sizes of trades have 32 bits, so that no sum of theirs is too large
@@ -45,7 +50,10 @@ def volume_of(rows: Rows, quality: Quality) -> int:
 
 
 def bars_of(rows: Rows, quality: Quality) -> Rows:
-    """Return bars computed from trades, stamped at their start, without empty ones."""
+    """Return bars computed from trades, stamped at their start. Periods without trades have no bar.
+
+    quality: length of the bars.
+    """
     rows = rows[np.argsort(rows["ts_event"], kind="stable")]
     starts = rows["ts_event"] // quality.length_ns * quality.length_ns
     firsts = np.flatnonzero(np.diff(starts, prepend=-1))
@@ -61,9 +69,9 @@ def bars_of(rows: Rows, quality: Quality) -> Rows:
 
 
 def fold_rows(fold: BulkFold, rows: Rows, ticks: list[Column], quality: Quality) -> None:
-    """Add rows to a session's fold.
+    """Add rows to the fold of a session, which accumulates the session's volume at each price.
 
-    ticks: their prices in ticks; one column for trades, open, high, low and close for bars.
+    ticks: the rows' prices in ticks: one column for trades; open, high, low and close for bars.
     """
     if quality is Quality.TICKS:
         fold.trades(rows["ts_event"], ticks[0], rows["size"])

@@ -1,7 +1,7 @@
-"""Splits rows by trade date and session, with one product's calendar indexed for `searchsorted`.
+"""Splits rows by trade date and session, with an index of one product's calendar (`searchsorted`).
 
 Every row belongs to exactly one slice (the part of one session on one trade date) or is outside trading hours. Only
-months that contain rows are indexed, so sparse rows cost no more than dense ones.
+periods that contain rows are indexed, so that rows spread over many years cost no more than others.
 """
 
 from bisect import bisect_right
@@ -37,14 +37,14 @@ class SessionSlice:
 
 @dataclass(frozen=True, slots=True)
 class _Period:
-    """The session slices of thirty days, in order, and their starts (ns UTC)."""
+    """The session slices of one period of thirty days, in order, and their starts (ns UTC)."""
 
     slices: list[SessionSlice]
     starts: NDArray[np.int64]
 
 
 class SessionIndex:
-    """Session slices of one product, computed on demand and cached."""
+    """Session slices of one product, computed when first needed and cached."""
 
     def __init__(self, calendar: Calendar, root: str) -> None:
         self._calendar, self._root = calendar, root
@@ -53,7 +53,8 @@ class SessionIndex:
     def split(self, at_ns: NDArray[np.int64]) -> tuple[list[RowSlice], int]:
         """Split ascending times by session and trade date.
 
-        Return `(slice, first, last)` for each, last not included, and the number of times in no slice.
+        Return `(slice, first, last)` for each slice, with indices of `at_ns`, last not included. Also return the number
+        of times that are in no slice, that is, outside trading hours.
         """
         pieces: list[RowSlice] = []
         begin, inside = 0, 0

@@ -1,6 +1,6 @@
-"""Validation of feed events: plausible times, prices and sizes, and consistent rows.
+"""Validation of feed events: plausible times, prices and sizes, and rows that agree with each other.
 
-A fault is a stable code for the first error found.
+The result is the code of the first fault found; these codes do not change between versions.
 """
 
 import numpy as np
@@ -26,9 +26,8 @@ from outcry.trades.records import Quality, Rows
 
 _EARLIEST_NS = 3652 * NANOS_PER_DAY  # 1980: no recording is older
 LATEST_NS = 84_006 * NANOS_PER_DAY  # 2200
-AFTERWARDS_NS = (
-    366 * NANOS_PER_DAY
-)  # a feed may go on saying that it is there after its contract's last trade
+# A feed may send heartbeats after its contract's last trade.
+AFTERWARDS_NS = 366 * NANOS_PER_DAY
 MOST_LOTS = 2**53  # exact in every JSON reader
 MOST_BAR_LOTS = 2**40  # far above any real bar; the sum of a session's bars still fits into 64 bits
 _MOST_PRICE_E9 = 10**18
@@ -40,8 +39,8 @@ _FLAGS = int(RowFlag.BACKFILL | RowFlag.ESTIMATED_TIME)
 def fault_of(event: Event, latest_ns: int, lifetime_ns: tuple[int, int]) -> str:
     """Return the code of the first fault of an event; empty if it is valid.
 
-    No time may be after `latest_ns`, or more than a year after the contract's last trade. Rows must be inside
-    `lifetime_ns`, the window (ns UTC) in which the contract can trade.
+    `lifetime_ns`: the window (ns UTC) in which the contract can trade. The times of an event's trades must be in it.
+    Other times may be up to a year after its end. No time may be after `latest_ns`.
     """
     last_word_ns = min(latest_ns, lifetime_ns[1] + AFTERWARDS_NS)
 

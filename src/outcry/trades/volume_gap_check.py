@@ -1,7 +1,7 @@
-"""Detects lost trades by comparing a feed's volume counter with the volume received.
+"""Detects lost trades by comparing a feed's own volume counter with the volume received.
 
-The check compares how much both have grown, not their absolute values. The counter may run ahead of its trades, so the
-volume received has two seconds of event time to reach it (docs/feeds.md).
+The check compares how much both have grown, not their absolute values. The counter may be ahead of the trades it
+counts, so the volume received has two seconds of event time to reach it (docs/contribute/feeds.md).
 """
 
 from outcry.trades.feed import OVERLAP_NS, VolumeCounter
@@ -20,13 +20,12 @@ class VolumeGapCheck:
         self._unmet: VolumeCounter | None = None
 
     def check(self, count: VolumeCounter, ours: int) -> Hole | None:
-        """Return the time span with missing trades, if a new count of the feed proves that some are missing.
+        """Return the time span with missing trades, if a new counter value proves that some are missing; else None.
 
         ours: lots received since any fixed start.
         """
-        if (
-            self._agreed_ns is None or count.volume_lots < self._newest
-        ):  # the first count, or a new trade date
+        # This is the first count, or the trade date is new.
+        if self._agreed_ns is None or count.volume_lots < self._newest:
             self._agree(count, ours)
             return None
         self._newest = count.volume_lots

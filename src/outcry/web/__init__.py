@@ -1,1 +1,1 @@
-"""The pages: what a person does with Outcry in a browser."""
+"""The web pages: everything that a person does with Outcry in a browser."""

@@ -1,7 +1,7 @@
-"""The pages as one application: identify the user once, then run the page's handler.
+"""The web pages as one application: it identifies the user of a request, then runs the page's handler.
 
-Each page module declares its routes and knows no other page. Errors are pages in the reader's language. Only known host
-names are answered, to prevent host header attacks.
+Each page module declares its routes and does not depend on another page. Errors are shown as pages in the reader's
+language. Requests with an unknown host name are refused, to prevent host header attacks.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -106,7 +106,7 @@ def _endpoint(context: PageContext, handler: Handler) -> Callable[[Request], Awa
 
 
 def page_request(context: PageContext, http: Request) -> PageRequest:
-    """Return the request's user and preferences, from memory."""
+    """Return the page request of an HTTP request, with its user and preferences, without a database query."""
     services = context.services
     try:
         cookies = http.cookies
@@ -141,7 +141,7 @@ def page_request(context: PageContext, http: Request) -> PageRequest:
 
 
 async def _wait_s(context: PageContext, request: PageRequest) -> int:
-    """Count a page request; return the seconds to wait if the user or client sent too many, else 0."""
+    """Count a page request; return how many seconds the user or client must wait, 0 if below the limit."""
     client = request.http.client
     who = f"pages:{request.user.id}" if request.user else anonymous(client.host if client else "").subject
     counted = [(f"page:{who}", PAGES_A_MINUTE)]

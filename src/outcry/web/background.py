@@ -1,7 +1,7 @@
-"""Background work that waits for other hosts: URL checks, tests and confirmations, outside the page handlers.
+"""Background work that waits for other hosts: URL checks, tests and confirmations.
 
-A slow host blocks no page and no other user: this work has its own threads, with at most two tasks per user. A task
-always runs until it has a result.
+A slow host blocks no page and no other user, because this work has its own threads, with at most two tasks per user. A
+task that has started always runs until it has a result.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class TooManyTasks(Exception):
 
 
 class UserThreadPool:
-    """Threads that users share, with a maximum for each user. Used on one event loop."""
+    """A pool of threads for all users, with a maximum of tasks for each user. For one event loop."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="background")
@@ -51,14 +51,13 @@ class UserThreadPool:
         running.add_done_callback(lambda _: (slots.release(), self._leave(user_id)))
         done, _ = await asyncio.wait([running], timeout=TIMEOUT_S)
         if not done:
-            running.add_done_callback(
-                lambda late: late.cancelled() or late.exception()
-            )  # the result is not needed any more
+            # The result is not needed any more.
+            running.add_done_callback(lambda late: late.cancelled() or late.exception())
             raise StoreUnavailable("upstream_unavailable")
         return running.result()
 
     def _leave(self, user_id: int) -> None:
-        """Drop the state kept for a user who has no running tasks."""
+        """Count a task of a user as ended."""
         self._users[user_id] -= 1
         if not self._users[user_id]:
             del self._users[user_id], self._slots[user_id]

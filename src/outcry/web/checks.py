@@ -1,7 +1,7 @@
-"""Connection checks, run in the background, and the latest result of each connection.
+"""Runs connection checks in the background, and stores the latest result of each connection.
 
-A check blocks no page. A user has at most two running checks, and one per connection. Results are kept in memory only,
-for the most recently checked connections.
+A user can have at most two running checks, one for each connection. Results are in memory only, and only for the most
+recently checked connections.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ ConnectionId = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A connection check and its result. The check runs while `ended_ns` is None.
+    """A connection check and its result. `ended_ns` is None while the check runs.
 
-    The result is None if the check did not finish.
+    The result is None if the check ended without one.
     """
 
     began_ns: int
@@ -34,7 +34,7 @@ class Checked:
 
 
 class Checks:
-    """Runs connection checks. Used on one event loop."""
+    """Runs connection checks and stores their results. For one event loop."""
 
     def __init__(self) -> None:
         self._latest: OrderedDict[ConnectionId, Checked] = OrderedDict()
@@ -49,7 +49,10 @@ class Checks:
         now_ns: Callable[[], int],
         report: Callable[[Sequence[Finding] | None], Awaitable[None]],
     ) -> bool:
-        """Start a check; return False if one is running or the user has two. report: called with the result."""
+        """Start a check; return False if one of this connection is running or the user has two.
+
+        report: called with the result. now_ns: the clock.
+        """
         if key in self._running or sum(user == key[0] for user, _ in self._running) >= MAX_RUNNING:
             return False
         self._store(key, Checked(now_ns()))

@@ -1,6 +1,6 @@
-"""Dates and times as the reader sees them, in their language and time zone.
+"""Dates and times in the reader's language and time zone.
 
-A displayed time also has its exact value for programs.
+Each time also has an exact form for programs.
 """
 
 from dataclasses import dataclass
@@ -36,5 +36,5 @@ def local_time(request: PageRequest, at_ns: int | None) -> LocalTime | None:
 
 
 def day_text(request: PageRequest, day: date | None) -> str:
-    """Format a trade date. It belongs to the exchange, so no time zone changes it."""
+    """Format a trade date. It is a date of the exchange, so the reader's time zone does not change it."""
     return format_date(day, "medium", locale=request.words.language) if day else ""

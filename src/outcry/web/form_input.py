@@ -1,4 +1,4 @@
-"""Submitted forms and script messages, limited in size and accepted from our own pages only.
+"""Submitted forms and messages of our scripts: limited in size, and accepted from our own pages only.
 
 The origin is checked before the body is read. Every page reads its form through `Form`.
 """
@@ -30,7 +30,7 @@ class FormRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The entries of a submitted form, each with all its values, and the errors found in them."""
+    """The entries of a submitted form, and the faults found in them. An entry may have several values."""
 
     entries: dict[str, list[str]]
     words: Words
@@ -44,19 +44,25 @@ class Form:
         return self.entries.get(name, [""])[-1]
 
     def text(self, name: str, max_length: int = MAX_LENGTH) -> str:
-        """Return an entry, trimmed and cut to `max_length`, without NUL, which PostgreSQL cannot store."""
+        """Return an entry without surrounding blanks, cut to `max_length`.
+
+        NUL characters are removed, because PostgreSQL cannot store them.
+        """
         return _trimmed(self.raw(name))[:max_length]
 
     def secret(self, name: str) -> str:
-        """Return a password as typed, because spaces may be part of it, cut to a length that is always refused."""
+        """Return a password as typed, because spaces may be part of it.
+
+        An overlong one is cut, but to a length that is still refused.
+        """
         return self.raw(name)[:MAX_SECRET_LENGTH]
 
     def line(self, name: str, max_length: int = MAX_LENGTH) -> str:
-        """Return an entry of one line. Adds a fault if it is too long or not printable."""
+        """Return an entry that must be one line. Adds a fault if it is too long or not printable."""
         return self._checked(name, self.raw(name), max_length)
 
     def joined(self, name: str) -> str:
-        """Return all values of a repeated entry as one text, separated by blanks.
+        """Return all values of an entry that occurs several times, as one text separated by blanks.
 
         Adds a fault, as `line` does, for a value that is too long or not printable.
         """
@@ -80,7 +86,7 @@ def _trimmed(value: str) -> str:
 
 
 async def fields_of(request: Request) -> dict[str, list[str]]:
-    """Return the entries of a form with all their values. Raises `FormRefused`."""
+    """Return the entries of a submitted form, each with all its values. Raises `FormRefused`."""
     refuse_foreign(request, "application/x-www-form-urlencoded")
     fields: dict[str, list[str]] = {}
     try:
@@ -94,9 +100,10 @@ async def fields_of(request: Request) -> dict[str, list[str]]:
 
 
 def started_by(request: Request) -> Literal["us", "another site", "unknown"]:
-    """Return who made the browser send a request: one of our pages or the user, or a page of another site.
+    """Return who made the browser send a request: one of our pages or the user ("us"), or a page of another site.
 
-    Scripts cannot change the header. Browsers send it over HTTPS and to localhost, since 2023 all of them.
+    The browser says so in a header, which scripts cannot change. All browsers since 2023 send the header, over HTTPS
+    and to localhost; without it the result is "unknown".
     """
     site = request.headers.get("sec-fetch-site")
     if site is None:
@@ -105,9 +112,9 @@ def started_by(request: Request) -> Literal["us", "another site", "unknown"]:
 
 
 def refuse_foreign(request: Request, media_type: str) -> None:
-    """Raise `FormRefused` for a request from another origin, of another content type, or too long.
+    """Raise `FormRefused` for a request from another site, of another content type, or too long.
 
-    The origin `null` is accepted, because browsers send it for our pages' referrer policy.
+    The header `Origin: null` is accepted, because our pages' referrer policy makes browsers send it.
     """
     if started_by(request) == "another site":
         raise FormRefused

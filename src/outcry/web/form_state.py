@@ -1,8 +1,8 @@
-"""Form state between two pages: typed entries during a confirmation, and a secret until the page that shows it once.
+"""What a form must remember between two pages: what the user typed, or a secret that the next page shows once.
 
-The service stores none of it. It travels in encrypted cookies: typed entries are bound to the user, a secret to the
-session. A secret expires after two minutes and is shown once: the service records that it was shown, so a reload shows
-nothing, whatever cookie is sent.
+Typed entries are kept while the user confirms their identity. The service stores none of this. It travels in encrypted
+cookies: typed entries are bound to the user, a secret to the session. A secret expires after two minutes and is shown
+once. The service records that it was shown, so a reload shows nothing, whatever cookie is sent.
 """
 
 import secrets
@@ -30,12 +30,12 @@ _MOST_DIGITS = 15
 
 
 def whole_number(text: str) -> int | None:
-    """Return a non-negative integer of at most 15 digits; None for anything else."""
+    """Parse a non-negative integer of at most 15 digits; return None for anything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 def id_of(text: str) -> int:
-    """Parse an id. Raises `PageMissing` for a text that is not a valid one."""
+    """Parse an id. Raises `PageMissing` if the text is not a valid id."""
     number = whole_number(text)
     if number is None or not 0 < number <= _MOST_ID:
         raise PageMissing
@@ -48,15 +48,15 @@ def id_in_path(request: PageRequest, name: str) -> int:
 
 
 def before_in_query(request: PageRequest) -> int | None:
-    """Return the query parameter `before`, at which a list continues; None to start at its beginning.
+    """Return the query parameter `before`, the id at which a list continues.
 
-    Also None for an invalid one.
+    Returns None if it is missing or invalid: the list then starts at its beginning.
     """
     return whole_number(request.http.query_params.get("before", ""))
 
 
 def done_code(request: PageRequest) -> str:
-    """Return the code of the action that led to this page. The page shows a notice for the codes it knows."""
+    """Return the code of the action that redirected to this page. The page shows a notice for codes that it knows."""
     return request.http.query_params.get("done", "")
 
 
@@ -82,7 +82,7 @@ def restore_typed(context: PageContext, request: PageRequest, path: str) -> dict
 
 
 def delete_typed(request: PageRequest, response: Response) -> Response:
-    """Delete the cookie with typed entries, which the form shows again."""
+    """Delete the cookie that kept the typed entries, which the form now shows again. Return the response."""
     if TYPED_COOKIE in request.http.cookies:
         delete_cookie(request, response, TYPED_COOKIE)
     return response
@@ -116,7 +116,10 @@ async def take_secret(context: PageContext, request: PageRequest, path: str) -> 
 async def show_once(
     context: PageContext, request: PageRequest, template: str, path: str, back: str, **values: Any
 ) -> Response:
-    """Render the page that shows a secret once, as `held`; redirect to `back` if the secret is gone."""
+    """Render the page that shows a secret once; the template receives the secret as `held`.
+
+    Redirects to `back` if the secret is gone.
+    """
     context.user(request)
     held = await take_secret(context, request, path)
     if held is None:
@@ -137,9 +140,9 @@ def _tickets(context: PageContext) -> Tickets:
 
 
 def _typed_purpose(request: PageRequest, path: str) -> str:
-    """Return the encryption purpose of typed entries, which binds them to the user.
+    """Return the text that binds the encrypted cookie with typed entries to a form and the user.
 
-    The session may have changed since.
+    It is bound to the user, not the session, because a sign-in may have changed the session since.
     """
     session = request.session or request.lapsed
     if session is None:
@@ -148,7 +151,10 @@ def _typed_purpose(request: PageRequest, path: str) -> str:
 
 
 def _secret_purpose(request: PageRequest, path: str) -> str:
-    """Return the encryption purpose of a secret, which binds it to the session that created it."""
+    """Return the text that binds the encrypted cookie with a secret to its page and session.
+
+    It is the session that created the secret.
+    """
     if request.session is None:
         raise NotSignedIn
     return f"once:{path}:{request.session.id}"

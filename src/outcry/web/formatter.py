@@ -31,7 +31,7 @@ class Clock:
     year: int
 
     def day(self, day: str) -> str:
-        """Format a trade date (`YYYY-MM-DD`) with its weekday, and with its year unless it is the current one."""
+        """Format a trade date (`YYYY-MM-DD`) with its weekday. The current year is omitted."""
         try:
             found = date.fromisoformat(day)
         except ValueError:
@@ -54,7 +54,10 @@ class Clock:
         return f"{day} {self.time(at_ns, zone=self.mine)}"
 
     def mine_on(self, at_ns: int, day: str) -> str:
-        """Format a time in the reader's time zone; add the date only if it differs from the trade date `day`."""
+        """Format a time (ns UTC) in the reader's time zone.
+
+        The date is added only if it differs from the trade date `day`.
+        """
         there = _there(at_ns, self.mine)
         return self.time(at_ns, zone=self.mine) if str(there.date()) == day else self.mine_too(at_ns)
 
@@ -79,7 +82,7 @@ class Formatter:
         return price_text(abs(value), self.notation, grouped=False)
 
     def difference(self, value: float) -> str:
-        """Format a signed distance: `+6.00`, `−0'045`."""
+        """Format the signed difference of two prices: `+6.00`, `−0'045`."""
         return signed(price_text(value, self.notation, grouped=False))
 
     def percent(self, value: float) -> str:
@@ -87,7 +90,7 @@ class Formatter:
         return f"{percent_text(value)}%"
 
     def times(self, value: float) -> str:
-        """Format a multiple with two decimals."""
+        """Format a multiple, such as a share of the average range, with two decimals."""
         return f"{value:,.2f}"
 
     def lots(self, lots: int) -> str:
@@ -108,13 +111,13 @@ class Formatter:
         return date_text(date.fromisoformat(day), clock.words.language, year=clock.year, weekday=False)
 
     def month(self, contract: str) -> str:
-        """Format the delivery month of a contract key: `Dec 2026`."""
+        """Format the delivery month of a contract: `Dec 2026` for the contract key `ESZ2026`."""
         return month_text(contract, self.clock.words.language)
 
 
 @lru_cache(1024)
 def month_text(contract: str, language: str) -> str:
-    """Return the delivery month of a contract key, or the key if it has none."""
+    """Return the delivery month in a contract key such as `ESZ2026`; the key itself if it contains none."""
     month = MONTH_CODES.find(contract[-5:-4]) + 1
     year = contract[-4:]
     if not month or not year.isdecimal():

@@ -2,9 +2,9 @@
 
 A script `chart.js` and the modules of the folder `chart/` that it needs are served as one file. Other scripts import
 `chart.js` only. Modules become functions that return their exports. Each line of an import or export is replaced by one
-line, and everything else stays as it is. The joiner is not a JavaScript parser: it accepts the forms of imports and
-exports that our modules use, each at the start of a line, and raises `CannotJoin` for others. Styles are joined where
-they import others.
+line, and everything else stays as it is. The joiner is not a JavaScript parser. It accepts the forms of imports and
+exports that our modules use, each at the start of a line, and raises `CannotJoin` for others. A style sheet is joined
+with those that it imports.
 """
 
 import re
@@ -25,7 +25,7 @@ class CannotJoin(Exception):
 
 
 def joined_scripts(scripts: Mapping[str, str]) -> dict[str, str]:
-    """Return the scripts that pages load, by path: those of the top folder, joined with their modules.
+    """Return the scripts that pages load, by path: the scripts of the top folder, each joined with its modules.
 
     scripts: all scripts and modules by path below the top folder, such as `chart.js` and `chart/model.js`. Raises
     `CannotJoin`.
@@ -34,7 +34,7 @@ def joined_scripts(scripts: Mapping[str, str]) -> dict[str, str]:
 
 
 def joined_styles(styles: Mapping[str, str]) -> dict[str, str]:
-    """Return styles by path, each with the styles of the same folder that it imports. Raises `CannotJoin`."""
+    """Return style sheets by path, each joined with those of its folder that it imports. Raises `CannotJoin`."""
 
     def content(match: re.Match[str]) -> str:
         if match[1] not in styles:
@@ -47,7 +47,7 @@ def joined_styles(styles: Mapping[str, str]) -> dict[str, str]:
 class _Joining:
     """One script while it is joined.
 
-    Its modules, and the scripts that it imports, become properties of the object `$`.
+    In the result its modules, and the scripts that it imports, are properties of the object `$`.
     """
 
     def __init__(self, name: str, scripts: Mapping[str, str]) -> None:
@@ -58,7 +58,10 @@ class _Joining:
         self._done: list[str] = []
 
     def text(self) -> str:
-        """Return the joined script: imports of other scripts, its modules in the order of need, its own text."""
+        """Return the joined script: imports of other scripts, then its modules, then its own text.
+
+        A module comes before those that need it.
+        """
         parts = list(self._needed(self._name))
         if len(parts) == 1:
             return self._scripts[self._name]
@@ -67,7 +70,7 @@ class _Joining:
         return "\n".join((*imports, f"const $ = {{{known}}};", *parts))
 
     def _needed(self, path: str) -> Iterator[str]:
-        """Return the text of a module, after those of the modules that it needs."""
+        """Yield the text of a module, after the texts of the modules that it needs."""
         if path in self._open:
             raise CannotJoin(f"modules import each other: {', '.join(self._open)}")
         if path in self._done:
@@ -99,7 +102,10 @@ class _Joining:
         return found
 
     def _replaced(self, path: str) -> str:
-        """Return the text of a module as a function that returns its exports; the script itself stays a module."""
+        """Return the text of a module as a function that returns its exports.
+
+        The script itself is not made a function.
+        """
 
         def constants(match: re.Match[str]) -> str:
             names, target = match[1], _resolved(path, match[2])
@@ -115,7 +121,7 @@ class _Joining:
 
 
 def _resolved(path: str, name: str) -> str:
-    """Return the path of the script that another one imports by a relative name."""
+    """Return the path of the script that the script at `path` imports by the relative name `name`."""
     if not name.startswith("."):
         raise CannotJoin(f"{path}: {name!r} is not a relative path")
     return normpath(join(dirname(path), name))

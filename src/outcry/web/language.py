@@ -1,4 +1,4 @@
-"""The languages of the pages: English is in the templates, other languages are in catalogues.
+"""The languages of the pages. English texts are in the templates, those of other languages in catalogues.
 
 Trade terms (POC, VAH, IB) are not translated, and prices have the exchange's format in every language. A catalogue is
 read when its language is first used.
@@ -18,7 +18,7 @@ LANGUAGES = {"en": "English", "de": "Deutsch"}
 
 
 def later(text: str) -> str:
-    """Mark a text for translation, which happens later, where the reader's language is known."""
+    """Mark a text for translation, and return it unchanged. It is translated when the reader's language is known."""
     return text
 
 
@@ -35,11 +35,14 @@ class Languages:
     @staticmethod
     @cache
     def words(language: str) -> Words:
-        """Return the translations of a language; English for one without a catalogue."""
+        """Return the translations into a language; English if the language has no catalogue."""
         return Words(language if language in LANGUAGES else "en")
 
     def choose(self, wished: str, cookie: str, accept_language: str) -> Words:
-        """Return the user's language, else the one set in this browser, else the best match of its header."""
+        """Return the translations to use.
+
+        The language is the user's, else that of the cookie, else the best match for the browser's header.
+        """
         for language in (wished, cookie):
             if language in LANGUAGES:
                 return self.words(language)

@@ -1,8 +1,8 @@
-"""Prices, distances, volumes and ages as a page formats them.
+"""Formats prices, distances, volumes and ages for a page.
 
 Market numbers use the exchange's format in every language: 1,234.50, 112'205 for bonds in 32nds, 0.3 s, 43,399 lots.
-Dates and times follow the language. `static/js/prices.js` formats the same numbers the same way, so they do not change
-when the page goes live.
+Dates and times follow the language. `static/js/prices.js` formats the same numbers in the same way, so that they do not
+change when the script starts to update the page.
 """
 
 from datetime import datetime
@@ -18,7 +18,10 @@ _POINT_32ND_E9 = 31_250_000
 
 
 def price_e9(price: float) -> int:
-    """Convert a price of an answer to units of 10⁻⁹. Exact, because answers contain the nearest double."""
+    """Convert a price from an API response to units of 10⁻⁹.
+
+    The result is exact, because the response contains the nearest double.
+    """
     return round(price * PRICE_SCALE)
 
 
@@ -45,29 +48,29 @@ def lots_text(lots: int) -> str:
 
 
 def ticks_between(level: float, reference: float, tick_size: float) -> int:
-    """Return the distance of a level from a price in ticks, negative below."""
+    """Return the distance of a level from a price in ticks, negative for a level below the price."""
     return round((price_e9(level) - price_e9(reference)) / price_e9(tick_size))
 
 
 def signed(text: str) -> str:
-    """Format a number with its sign, without one for zero: +40, −6, 0."""
+    """Add a plus or minus sign to a number as text; zero gets none: +40, −6, 0."""
     if not text.strip("0.,'"):
         return text
     return text if text.startswith(MINUS) else f"+{text}"
 
 
 def ticks_text(ticks: int) -> str:
-    """Format a number of ticks with its sign."""
+    """Format a number of ticks with a plus or minus sign."""
     return signed(str(ticks).replace("-", MINUS))
 
 
 def points_text(level: float, reference: float, notation: Notation) -> str:
-    """Format a distance in points with its sign, in the price's notation."""
+    """Format the distance of a level in points, with a plus or minus sign, as the exchange writes prices."""
     return signed(price_text((price_e9(level) - price_e9(reference)) / PRICE_SCALE, notation, grouped=False))
 
 
 def share_text(level: float, reference: float, average_range: float) -> str:
-    """Format a distance in whole percent of the average daily range, with its sign."""
+    """Format the distance of a level as a signed percentage of the average daily range, without decimals."""
     percent = (level - reference) / average_range * 100
     # halves away from zero, as Math.round of the size does in a browser
     return signed(f"{MINUS if percent <= -0.5 else ''}{int(abs(percent) + 0.5)}")
@@ -81,7 +84,7 @@ def percent_text(percent: float) -> str:
 
 
 def age_text(age_ns: int) -> str:
-    """Format an age: 0.3 s, 45 s, 4 min, 2 h, 3 d. `page.js` updates it."""
+    """Format an age: 0.3 s, 45 s, 4 min, 2 h, 3 d. The script `page.js` keeps it current."""
     tenths = max(0, _nearest(age_ns, NANOS_PER_SECOND // 10))
     if tenths < 100:
         return f"{tenths // 10}.{tenths % 10} s"
@@ -93,17 +96,17 @@ def age_text(age_ns: int) -> str:
 
 
 def _nearest(size: int, step: int) -> int:
-    """Return how many steps a size has, rounded half up like JavaScript's Math.round."""
+    """Return `size` divided by `step`, rounded to an integer. Halves are rounded up, as by JavaScript's Math.round."""
     return (2 * size + step) // (2 * step)
 
 
 def instant_ns(text: str) -> int:
-    """Parse a timestamp of an answer (ISO 8601, milliseconds) to ns UTC."""
+    """Parse a timestamp from an API response (ISO 8601, milliseconds) to ns UTC."""
     return round(datetime.fromisoformat(text).timestamp() * 1000) * NANOS_PER_MS
 
 
 def hour_text(at_ns: int, zone: str) -> str:
-    """Format a time of day in a zone as an exchange does: 18:00 EST."""
+    """Format the time of day in a time zone, as an exchange writes it: 18:00 EST."""
     return f"{datetime.fromtimestamp(at_ns / NANOS_PER_SECOND, ZoneInfo(zone)):%H:%M %Z}"
 
 

@@ -1,6 +1,6 @@
 """Redirects from URLs that people guess or remember: `/levels` to `/`, `/symbol/ES` to `/s/ES`.
 
-Each leads to a path on this site, and keeps the query string.
+Each redirect leads to a path on this site, and keeps the query string.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ _TO_SYMBOL = ("/levels/{symbol}", "/symbols/{symbol}", "/symbol/{symbol}")
 
 
 def other_addresses() -> list[Route]:
-    """Return the redirecting routes, each with and without a trailing slash."""
+    """Return the routes that redirect, each with and without a trailing slash."""
     routes = [Route(path + end, _to_levels) for path in _TO_LEVELS for end in ("", "/")]
     routes += [Route(path + end, _to_symbol) for path in _TO_SYMBOL for end in ("", "/")]
     return [*routes, Route("/s/{symbol}/", _to_symbol)]

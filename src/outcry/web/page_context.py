@@ -1,7 +1,7 @@
 """What all pages share: the user, the language, forms, cookies and response headers.
 
-No page shows a secret twice, and private pages are not cached. The content security policy allows only our own files.
-Forms must come from our pages, and a rejected form keeps what the user typed.
+No page shows a secret twice, and private pages are not cached. The content security policy allows a page to load files
+from this service only. Forms must come from our pages, and a rejected form keeps what the user typed.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ T = TypeVar("T")
 
 
 class NotProved(Exception):
-    """Base class of errors for a request whose user has not proved enough of their identity."""
+    """Base class of errors for requests that need a stronger proof of the user's identity."""
 
 
 class NotSignedIn(NotProved):
-    """The page needs a signed-in user: redirect to sign-in, then back."""
+    """The page needs a signed-in user: redirect to the sign-in page, and afterwards back."""
 
 
 class NotConfirmed(NotProved):
-    """The user must confirm their identity first: redirect to the confirmation page, then back."""
+    """The user must confirm their identity first: redirect to the confirmation page, and afterwards back."""
 
 
 class NotAllowed(Exception):
@@ -81,7 +81,8 @@ class PageRequest:
     """One page request.
 
     `user`, `session`: None for a visitor. `scope`: the data the user may see, None if visitors see nothing. `lapsed`:
-    the browser's expired session, used only to recognise its forms. `fresh`: a visit cookie to set.
+    the browser's expired session, used only to recognise forms that it opened. `fresh`: whether the response sets a new
+    cookie that ties forms to this browser.
     """
 
     http: Request
@@ -99,7 +100,7 @@ class PageRequest:
 
     @property
     def path(self) -> str:
-        """Path and query of the request, to return to later."""
+        """Path and query of the request, to redirect back to it later."""
         url = self.http.url
         return url.path + (f"?{url.query}" if url.query else "")
 
@@ -107,7 +108,7 @@ class PageRequest:
     def line(self) -> str:
         """ID of the event stream that a browser's tabs share; not a secret.
 
-        It differs per sign-in, so the next user of the browser receives no earlier user's events.
+        Each sign-in has another one, so that the next user of the browser does not receive the previous user's events.
         """
         if self.session is None:
             return "visitor"
@@ -115,14 +116,14 @@ class PageRequest:
 
 
 class DeferredPage(HTMLResponse):
-    """A page whose template is rendered later, then compressed if the browser accepts it."""
+    """A page whose template is rendered after its handler has returned, then compressed if the browser accepts it."""
 
     def __init__(self, fill: Callable[[], str], status: int, encoding: str | None) -> None:
         super().__init__("", status)
         self._fill, self._encoding = fill, encoding
 
     def finish(self) -> None:
-        """Render the body and its headers; takes milliseconds."""
+        """Render the body and set its headers; takes milliseconds."""
         body, encoding = self._fill().encode(), self._encoding
         if encoding is not None and len(body) >= LEAST_BYTES:
             body = compressed(body, encoding)
@@ -132,7 +133,7 @@ class DeferredPage(HTMLResponse):
 
 
 class PageContext:
-    """Renders pages. One instance for all pages; safe on one event loop."""
+    """Renders pages and checks requests. One instance for all pages; for one event loop."""
 
     def __init__(
         self, services: PageServices, templates: Templates, static: StaticFiles, languages: Languages
@@ -145,7 +146,10 @@ class PageContext:
         self._workers = Workers(THREADS, "pages", PATIENCE_S)
 
     async def ask(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a database call in a thread; calls to other hosts are `background`. Raises `StoreUnavailable`."""
+        """Run a database call in a thread; return its result. Raises `StoreUnavailable`.
+
+        Calls that wait for other hosts use `background` instead.
+        """
         running = self._workers.start(partial(work, *args, **kwargs))
         try:
             return await self._workers.wait(running)
@@ -160,11 +164,11 @@ class PageContext:
         return response
 
     def now_ns(self) -> int:
-        """Return the machine's current time, which sessions and keys use."""
+        """Return the machine's current time (ns UTC), with which sessions and keys are checked."""
         return self.services.clock.now_ns()
 
     async def counted(self, subject: str, most: int) -> Verdict:
-        """Count an action and check that it happens at most `most` times per minute."""
+        """Count an action of `subject`; return whether it stays within `most` times per minute."""
         limiter = self.services.limiter
         return limiter.take(subject, most) or await limiter.ask(subject, most)
 
@@ -180,9 +184,9 @@ class PageContext:
         secret: bool = False,
         **values: Any,
     ) -> Response:
-        """Return a page whose template is rendered after its handler.
+        """Return a page, whose template is rendered after its handler has returned.
 
-        `secret`: it shows a secret and must not be cached.
+        `secret`: whether the page shows a secret, so that it must not be cached.
         """
         values = {"request": request, "csrf": self.csrf(request), "context": self, "status": status, **values}
         accepted = request.http.headers.get("accept-encoding", "")
@@ -232,9 +236,9 @@ class PageContext:
     # -- forms
 
     def csrf(self, request: PageRequest) -> str:
-        """Return the CSRF token for this browser's forms.
+        """Return the CSRF token to put into this browser's forms.
 
-        It is masked anew each time, so that the length of a compressed page reveals nothing about it.
+        The token is masked differently each time, so that the length of a compressed page reveals nothing about it.
         """
         token = self._token(request)
         mask = secrets.token_bytes(len(token))
@@ -243,7 +247,8 @@ class PageContext:
     def _token(self, request: PageRequest) -> bytes:
         """Return the unmasked CSRF token.
 
-        It changes at sign-in and sign-out, but not at a confirmation, so a form open in another tab stays valid.
+        It changes at sign-in and sign-out. It does not change when the user confirms their identity, so a form that is
+        open in another tab stays valid.
         """
         session = request.session or request.lapsed
         tied = f"{session.id}:{session.created_ns}" if session else request.binding
@@ -284,15 +289,18 @@ class PageContext:
         return request.user
 
     def sender(self, request: PageRequest) -> None:
-        """Return the user who sent a form, even if the session has expired since the form was opened.
+        """Check that a form comes from a signed-in user, or one whose session expired since the form was opened.
 
-        The page can then keep what was typed. Raises `NotSignedIn`.
+        After a new sign-in the form can then be restored as typed. Raises `NotSignedIn`.
         """
         if request.session is None and request.lapsed is None:
             raise NotSignedIn
 
     def confirmed(self, request: PageRequest) -> UserRow:
-        """Return the user if they confirmed their identity within ten minutes. Raises `NotSignedIn`, `NotConfirmed`."""
+        """Return the user if they confirmed their identity in the last ten minutes.
+
+        Raises `NotSignedIn`, `NotConfirmed`.
+        """
         user = self.user(request)
         assert request.session is not None
         if not self.services.browser_sessions.is_recently_confirmed(request.session, self.now_ns()):
@@ -308,10 +316,10 @@ class PageContext:
 
 
 def _is_exposed(request: PageRequest) -> bool:
-    """Return whether the length of a compressed page could reveal to others what the user sees (decision 0047).
+    """Return whether the length of a compressed page could tell others what the user sees (decision 0047).
 
     Another site can open our pages again and again, with text of its choice in the URL, while an eavesdropper measures
-    their lengths. Without HTTPS an eavesdropper reads the pages themselves.
+    the lengths of the pages. Without HTTPS this does not matter, because an eavesdropper can read the pages themselves.
     """
     if request.user is None:
         return False

@@ -27,17 +27,18 @@ UsageOf = Callable[[int], Awaitable[Usage | None]]
 
 
 async def not_counted(_user_id: int) -> Usage | None:
-    """Return no usage. It stands in for the quota lookup of a service without quotas."""
+    """Return None (no usage), in place of the quota lookup, for a service without quotas."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageServices:
-    """The services the pages use.
+    """The services that the pages use.
 
-    `clock`: the machine's clock; `market_clock`: the clock of the shown market. `visitor`: returns the data visitors
-    may see, None for nothing. `public_url`: the service's public URL; empty if it is reachable only on this machine and
-    its listening addresses. `openapi`: creates the API document. `consent`: asks the reader of an email address for
-    consent before alerts are sent there. `sink`: the demo's webhook receiver. `usage`: returns a user's feed quota.
+    `clock`: the machine's clock. `market_clock`: the clock of the market that is shown. `visitor`: returns the data
+    that visitors may see, None for nothing. `public_url`: the service's public URL; empty if the service is reachable
+    only on this machine and the addresses it listens on. `openapi`: creates the OpenAPI document. `consent`: asks a
+    person for consent before alerts are sent to their email address. `sink`: the demo's webhook receiver. `usage`:
+    returns how much of a user's feed quota is used.
     """
 
     query: Query

@@ -1,4 +1,4 @@
-"""All pages by path. Each module lists a group of pages in its `PAGES`."""
+"""The routes of all pages. Each page module lists its own in `PAGES`."""
 
 from collections.abc import Iterator
 

@@ -1,6 +1,6 @@
-"""What all sign-in and confirmation pages share: refusals in words, cookies, and where to go next.
+"""What all sign-in and confirmation pages share: refusals in words, cookies, and the page to open next.
 
-Passwords are asked for over HTTPS or on this machine only. Each sign-in and sign-out gives the browser new form tokens
+Pages ask for passwords over HTTPS or on this machine only. Each sign-in and sign-out gives the browser new form tokens
 and a new session token. A refused form keeps what was typed, except secrets.
 """
 
@@ -74,7 +74,7 @@ _FIELD_REFUSALS = {
 
 
 def origin_of(request: PageRequest) -> Origin:
-    """Return the client address and user agent of a request for the log, printable and limited in length."""
+    """Return the sender of a request for the log: IP address and user agent, printable and limited in length."""
     http = request.http
     agent = http.headers.get("user-agent", "")[:_LONGEST_AGENT]
     address = http.client.host if http.client else ""
@@ -100,17 +100,17 @@ def site_of(request: PageRequest) -> str:
 
 
 def passkeys_work(request: PageRequest) -> bool:
-    """Return whether passkeys work here: they need a host name, not an IP address, and a private connection."""
+    """Return whether passkeys work here. They need a host name, not an IP address, and a private connection."""
     return not is_ip_address(host_of(request)) and _is_private_connection(request)
 
 
 def _is_private_connection(request: PageRequest) -> bool:
-    """Return whether the connection is HTTPS or from this machine."""
+    """Return whether the connection is private: over HTTPS, or from this machine."""
     return request.secure or is_loopback_name(host_of(request))
 
 
 def private_connection_only(handler: Handler) -> Handler:
-    """Wrap a page that asks for secrets: over plain HTTP it shows how to open it over HTTPS."""
+    """Wrap a page that asks for secrets: over plain HTTP it only shows how to open it over HTTPS."""
 
     @wraps(handler)
     async def answer(context: PageContext, request: PageRequest) -> Response:
@@ -141,7 +141,7 @@ async def sign_in_browser(
 ) -> Response:
     """Sign this browser in and redirect to `to`, or first ask for the second factor.
 
-    An earlier session of the browser ends. `response`: used instead of the redirect.
+    An earlier session of the browser ends. `response`: sent instead of the redirect if given.
     """
     if isinstance(outcome, SecondFactorRequired):
         asking = context.to(request, with_next("/sign-in/code", to))
@@ -156,7 +156,7 @@ async def sign_in_browser(
 
 
 def renew(context: PageContext, request: PageRequest, token: str, response: Response) -> Response:
-    """Set a new session token in this browser."""
+    """Set a new session token in this browser's cookie."""
     context.set_cookie(request, response, context.cookie_name(secure=request.secure), token, _SIGNED_IN_S)
     return _not_cached(response)
 
@@ -191,7 +191,7 @@ def next_query(to: str) -> str:
 
 
 def faults_of(request: PageRequest, refusal: Refused) -> dict[str, str]:
-    """Return a refusal in the reader's language, by the form field it concerns (empty name: the whole form)."""
+    """Return the reason of a refusal in the reader's language, by form field. An empty name means the whole form."""
     text = _FIELD_REFUSALS.get((refusal.reason, refusal.field), _REFUSALS[refusal.reason])
     return {refusal.field: request.words(text)}
 

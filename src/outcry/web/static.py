@@ -1,7 +1,7 @@
-"""Static files (styles, scripts, fonts) under URLs that change with their content.
+"""Static files (styles, scripts, fonts) under URLs that change with the files' content.
 
-The content of a URL never changes, so it can be cached forever. Files are read and joined at start (see `joining`), and
-compressed when they are first requested.
+So the file at a URL never changes, and browsers can cache it forever. Files are read and joined at start (see
+`joining`), and compressed when they are first requested.
 """
 
 import asyncio
@@ -30,25 +30,28 @@ _JOINED: Mapping[str, Callable[[Mapping[str, str]], Mapping[str, str]]] = {
 
 @dataclass(frozen=True)
 class File:
-    """One file as it is served."""
+    """One static file as it is served."""
 
     name: str
     body: bytes
 
     @property
     def media_type(self) -> str:
-        """The media type by the file's extension."""
+        """The media type, by the extension of the file's name."""
         suffix = Path(self.name).suffix
         return _TYPES.get(suffix) or mimetypes.guess_type(self.name)[0] or "application/octet-stream"
 
     @cached_property
     def small(self) -> Mapping[str, bytes]:
-        """The compressed variants by encoding, if they are smaller."""
+        """The compressed variants by encoding; only those smaller than the file."""
         return prepared(self.body) if Path(self.name).suffix in _TEXT else {}
 
 
 class StaticFiles:
-    """All files of `static/`. They share one version in the URL because scripts import each other by relative paths."""
+    """All files of `static/`.
+
+    Their URLs contain one common version, because scripts import each other by relative paths.
+    """
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self._files = {name: File(name, body) for name, body in sorted(_read(folder).items())}
@@ -63,13 +66,12 @@ class StaticFiles:
         return f"/static/{self.version}/{name}"
 
     async def serve(self, request: Request) -> Response:
-        """Answer a request for a static file."""
+        """Return the static file that a request asks for."""
         file = self._files.get(request.path_params["name"])
         if file is None or request.path_params["version"] != self.version:
             return Response(status_code=404, headers={"cache-control": "no-store"})
-        small = await asyncio.to_thread(
-            lambda: file.small
-        )  # the first time it takes up to a tenth of a second
+        # The first compression takes up to a tenth of a second.
+        small = await asyncio.to_thread(lambda: file.small)
         encoding = best_encoding(request.headers.get("accept-encoding", ""), tuple(small))
         headers = {
             "cache-control": "public, max-age=31536000, immutable",
@@ -82,12 +84,12 @@ class StaticFiles:
         return Response(small[encoding], media_type=file.media_type, headers=headers)
 
     async def icon(self, _: Request) -> Response:
-        """Redirect to the URL of the site icon."""
+        """Redirect the path where browsers look for the site icon to the icon's versioned URL."""
         return RedirectResponse(self.url("icon.svg"), headers={"cache-control": "public, max-age=3600"})
 
 
 def _read(folder: Path) -> dict[str, bytes]:
-    """Return all files by path as pages load them. Raises `CannotJoin`."""
+    """Return all files by path, in the form in which pages load them. Raises `CannotJoin`."""
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     files = {name: path.read_bytes() for name, path in paths.items() if name.partition("/")[0] not in _JOINED}
     for top, join in _JOINED.items():

@@ -1,7 +1,7 @@
 """The live status of a symbol as a label, an icon and a reason.
 
-The labels are live, delayed, stale, closed, connecting, error and none. Every status has a reason and a link to its
-fix. An unknown code is a feed's own refusal and counts as an error.
+The labels are live, delayed, stale, closed, connecting, error and none. Every status has a reason and a link to what
+the user can do. An unknown code is the reason for which a feed refused a symbol, and gets the label error.
 """
 
 from dataclasses import dataclass
@@ -91,8 +91,8 @@ NAMES: dict[Kind, str] = {
 class StatusLabel:
     """The status of a symbol as a page shows it.
 
-    `code` is the answer's code. `since`: time of the newest event, shown as an age. `note`: shown instead of the age:
-    the date of a completed session, or when a session opens. Both may be empty.
+    `code`: the code in the API response. `since`: time of the newest event, shown as an age. `note`: shown instead of
+    the age: the date of a completed session, or when a session opens. Both may be empty.
     """
 
     code: str
@@ -111,8 +111,8 @@ def status_label(
 ) -> StatusLabel:  # fmt: skip
     """Return the status label of a symbol.
 
-    updated_at: time of its newest event. as_of: trade date of the session shown. opens_ns: when a closed market opens,
-    shown in `zone`. held: whether there is any data to show.
+    updated_at: time of its newest event. as_of: trade date of the session shown. opens_ns: when a closed market opens
+    (ns UTC), shown in the time zone `zone`. held: whether there is any data to show.
     """
     kind, word, reason, href = _CODES.get(code, _REFUSED) if held else _NOTHING
     note = ""

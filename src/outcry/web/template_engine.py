@@ -1,7 +1,7 @@
 """Page templates. All values are escaped unless they are our own markup.
 
-An unknown name in a template is an error. A template can render a part of its page with `part(name, …)`: the same
-values give the same text, so parts of an unchanged page are rendered once.
+An unknown name in a template is an error. A template can render a part of its page with `part(name, …)`. Equal values
+give the same text, so a part whose values have not changed is not rendered again.
 """
 
 import threading
@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from outcry import __version__
+from outcry.base.extras import install_command
 from outcry.base.timestamps import iso_timestamp
 from outcry.web.language import Words
 from outcry.web.static import StaticFiles
@@ -38,10 +39,10 @@ class Templates:
         return self._environment(words).get_template(name).render(values)
 
     def _part(self, words: Words, name: str, /, **values: Any) -> Markup:
-        """Return a rendered part of a page: rendered anew, or the cached text of equal values.
+        """Return a rendered part of a page. If it was rendered with equal values before, return the cached text.
 
-        values: plain data (see msgspec), and no secrets, because they stay in memory. A part depends on its language
-        and values only, so it never becomes outdated, and users with equal values may share it.
+        values: plain data (as msgspec can encode), and no secrets, because they stay in memory. A part depends on its
+        language and values only. So it never becomes outdated, and users with equal values may share it.
         """
         key = (words.language, name, msgspec.msgpack.encode(values))
         with self._lock:
@@ -67,7 +68,11 @@ class Templates:
         )
         environment.install_gettext_translations(words, newstyle=True)  # pyright: ignore[reportAttributeAccessIssue]
         environment.filters["instant"] = iso_timestamp
-        shared: dict[str, Any] = {"static": self._static.url, "version": __version__, **self._shared}
-        shared["part"] = partial(self._part, words)
-        environment.globals |= shared
+        own: dict[str, Any] = {
+            "static": self._static.url,
+            "version": __version__,
+            "install_command": install_command,
+            "part": partial(self._part, words),
+        }
+        environment.globals |= own | self._shared
         return environment

@@ -1,6 +1,6 @@
-"""Readable names of browsers, for a list of the user's devices.
+"""Readable names of browsers, for the list of the user's signed-in browsers.
 
-Only common browsers are recognised; others show the first word of their user agent.
+Only common browsers are recognised; for others the name is the first word of the user agent.
 """
 
 from outcry.web.language import Words
@@ -30,7 +30,7 @@ _LONGEST = 40
 
 
 def device(words: Words, agent: str) -> str:
-    """Return a device name, for example `Firefox on Linux`."""
+    """Return a readable name for a user agent, for example `Firefox on Linux`."""
     browser = next((name for mark, name in _BROWSERS if mark in agent), "")
     system = next((name for mark, name in _SYSTEMS if mark in agent), "")
     if browser and system:

@@ -1,1 +1,1 @@
-"""The shapes of answers as they go over the wire, for the server and its clients."""
+"""Data types of the API's answers and stream events, for the server and its clients."""

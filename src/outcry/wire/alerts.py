@@ -1,6 +1,6 @@
 """Alerts as the API returns them and as the event stream sends them."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from outcry.wire.answers import Answer
 
@@ -9,7 +9,7 @@ ParamValue = float | int | str | bool | list[int] | None
 
 
 class Alert(Answer, frozen=True, kw_only=True):
-    """An alert. `ref`: label of the level, or the trade date that made it."""
+    """An alert. `ref`: label of the level, or the trade date of the session that made the level."""
 
     symbol: str
     type: str
@@ -21,6 +21,8 @@ class Alert(Answer, frozen=True, kw_only=True):
 
 class AlertsAnswer(Answer, frozen=True, kw_only=True):
     """Answer of `GET /api/alerts`, newest first."""
+
+    _rows: ClassVar[str] = "alerts"
 
     updated_at: str
     count: int
@@ -58,6 +60,8 @@ class AlertsHistoryAnswer(Answer, frozen=True, kw_only=True):
 
     `next_before`: the `before` of the next page; null on the last page.
     """
+
+    _rows: ClassVar[str] = "alerts"
 
     count: int
     alerts: list[AlertEntry]

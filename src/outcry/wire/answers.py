@@ -4,9 +4,12 @@ Prices are JSON numbers with no more decimals than the tick needs: only `number(
 `/api/levels` has exactly the fields of the documented interface; the other answers have more details.
 """
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
 
 import msgspec
+
+from outcry.base.frames import build_frame
 
 DataSource = Literal["personal", "shared", "delayed"]
 Bias = Literal["trend_up", "trend_down", "lean_up", "lean_down", "balanced", "neutral", "undetermined"]
@@ -29,6 +32,39 @@ def number(price_e9: int) -> float:
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of all answers: field names in camelCase on the wire."""
+
+    #: The field whose items are the rows of `to_frame`; empty if the answer itself is the only row.
+    _rows: ClassVar[str] = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as it is on the wire, for `json.dumps` and the like."""
+        return msgspec.to_builtins(self)
+
+    def to_json(self) -> str:
+        """Return the answer as JSON, as it is on the wire."""
+        return msgspec.json.encode(self).decode()
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return the rows of the answer as a table of pandas, Polars or pyarrow.
+
+        Columns are named as the fields in Python (`ib_high`); those of a nested object after both (`prior_poc`).
+        library: `pandas`, `polars` or `pyarrow`; None for the one that the program uses or has installed. Raises
+        ImportError if there is none.
+        """
+        answers: list[Answer] = getattr(self, self._rows) if self._rows else [self]
+        rows = [dict(_cells(answer, "")) for answer in answers]
+        names = dict.fromkeys(name for row in rows for name in row)
+        return build_frame({name: [row.get(name) for row in rows] for name in names}, library)
+
+
+def _cells(row: "Answer", prefix: str) -> Iterator[tuple[str, Any]]:
+    """Yield the columns of a row with their values; nested objects become columns of their own."""
+    for field in row.__struct_fields__:
+        value, name = getattr(row, field), prefix + field.rstrip("_")
+        if isinstance(value, Answer):
+            yield from _cells(value, f"{name}_")
+        else:
+            yield name, msgspec.to_builtins(value)
 
 
 class PriorLevels(Answer, frozen=True, kw_only=True):
@@ -116,7 +152,7 @@ class LevelsAnswer(Answer, frozen=True, kw_only=True):
 
 
 class SymbolState(Answer, frozen=True, kw_only=True):
-    """A product of the scan universe and the data this key can see.
+    """A product that the service covers, and the data of it that this key can see.
 
     `state`: `live`, or a stable code for why the product is not live. `invented`: true if the answers are computed from
     simulated trades.
@@ -142,6 +178,8 @@ class SymbolState(Answer, frozen=True, kw_only=True):
 
 class SymbolsAnswer(Answer, frozen=True, kw_only=True):
     """Answer of `GET /api/symbols`."""
+
+    _rows: ClassVar[str] = "symbols"
 
     count: int
     symbols: list[SymbolState]
@@ -197,7 +235,7 @@ class SessionLevels(Answer, frozen=True, kw_only=True):
     """All values computed for one session. Times are ISO 8601 UTC; `open` is inclusive and `close` exclusive.
 
     `final`: the session has completed; only a correction of the data can still change these values. `open_type_final`:
-    the second half-hour has completed, and the open type can no longer change.
+    the second half-hour has completed, so the open type can no longer change.
     """
 
     contract: str
@@ -236,6 +274,8 @@ class SessionLevels(Answer, frozen=True, kw_only=True):
 class ProfileAnswer(Answer, frozen=True, kw_only=True):
     """Answer of `GET /api/profile`: the rows of one session, highest price first."""
 
+    _rows: ClassVar[str] = "rows"
+
     symbol: str
     tick_size: float
     levels: SessionLevels
@@ -245,6 +285,8 @@ class ProfileAnswer(Answer, frozen=True, kw_only=True):
 
 class HistoryAnswer(Answer, frozen=True, kw_only=True):
     """Answer of `GET /api/history`: completed RTH sessions from `from` to `to` (both included), oldest first."""
+
+    _rows: ClassVar[str] = "sessions"
 
     symbol: str
     from_: str = msgspec.field(name="from")
@@ -303,8 +345,8 @@ class MissingSession(Answer, frozen=True, kw_only=True):
 class Completeness(Answer, frozen=True, kw_only=True):
     """Completeness of the sessions from which the levels come.
 
-    `rule`: when a session counts as complete. `missing`: regular sessions of the look-back period without a complete
-    recording, oldest first; they contribute no naked POC, poor high or poor low.
+    `rule`: when a session counts as complete. `missing`: regular sessions without a complete recording, oldest first,
+    since the first of the last 60 complete sessions; they contribute no naked POC, poor high or poor low.
     """
 
     rule: str

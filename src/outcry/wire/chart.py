@@ -3,7 +3,7 @@
 It contains every value that a chart shows; clients compute none.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from outcry.wire.answers import (
     Answer,
@@ -101,14 +101,17 @@ class TouchedPoc(DatedLevel, frozen=True, kw_only=True):
 
 
 class ChartAnswer(Answer, frozen=True, kw_only=True):
-    """Answer of `GET /api/chart`: sessions, oldest first. `missing`: trade dates between them without a session.
+    """Answer of `GET /api/chart`: sessions, oldest first.
 
-    `naked_pocs`, `poor_highs`, `poor_lows`, `prior` and `overnight`: as in `GET /api/levels`, at the end of the last
-    completed session. `average_range`: mean range of up to twenty regular sessions before the newest; null without any.
+    `missing`: trade dates between the first and last of these sessions for which there is no data. `naked_pocs`,
+    `poor_highs`, `poor_lows`, `prior` and `overnight`: as in `GET /api/levels`, at the end of the last completed
+    session. `average_range`: mean range of up to twenty regular sessions before the newest; null without any.
 
     `touched_pocs`, `repaired_highs`, `repaired_lows`: the naked POCs, poor highs and poor lows that the open regular
     session has since touched or traded beyond.
     """
+
+    _rows: ClassVar[str] = "sessions"
 
     symbol: str
     name: str

@@ -36,8 +36,9 @@ class State(Answer, frozen=True, kw_only=True):
 class Snapshot(Answer, frozen=True, kw_only=True):
     """Current state of all requested symbols.
 
-    `resumed`: the server sent the missed alerts before this event, so `alerts` is empty. `missed`: too many alerts were
-    missed, and the server sent only the newest.
+    `resumed`: the stream continues an earlier one. The server sent the alerts missed since then before this event, and
+    `alerts` does not repeat them. `missed`: the client missed too many alerts, and the server sent only the newest of
+    them.
     """
 
     updated_at: str
@@ -46,3 +47,10 @@ class Snapshot(Answer, frozen=True, kw_only=True):
     levels: list[Annotated[msgspec.Raw, _LEVELS]]
     states: list[State]
     alerts: list[AlertEntry]
+
+
+class Ticket(Answer, frozen=True, kw_only=True):
+    """Answer of `POST /api/stream/ticket`: opens one stream where no header can be sent, as in a browser."""
+
+    ticket: str
+    expires_in_seconds: int

@@ -1,17 +1,17 @@
-"""Which process currently counts each partition of request limits, as seen by one replica.
+"""Which process counts the requests of each partition, as known to one replica (process that applies limits).
 
-An epoch is one ownership term of a partition. After a replica has accepted a new epoch, it rejects answers from the
-previous one.
+A partition is a share of the API keys and client addresses. An epoch is one ownership term of a partition. After a
+replica has accepted a new epoch, it rejects answers from the previous one.
 """
 
 from collections.abc import Iterable
 
 
 class OwnerEpochs:
-    """Track the current owner and epoch (ownership term) of each partition of request limits.
+    """Track which process counts the requests of each partition, and its epoch (ownership term).
 
-    known: the epoch of each partition whose owner has received the history of this replica; lost: partitions whose
-    owner did not respond.
+    known: the epoch of each partition whose owner has received this replica's history (its allowed requests). lost:
+    partitions whose owner did not respond.
     """
 
     def __init__(self) -> None:
@@ -24,12 +24,15 @@ class OwnerEpochs:
     def home(self, partition: int) -> str | int:
         """Return the name of a partition's owner, or the partition number while the owner is unknown.
 
-        Reports on partitions with the same result can go into one message.
+        Reports on partitions with the same result go to the same process, so one message can carry them.
         """
         return self._homes.get(partition, partition)
 
     def accept(self, partition: int, epoch: str, owner: str) -> None:
-        """Accept a new epoch, because its owner has received the history of this replica."""
+        """Store the owner and the epoch (ownership term) of a partition.
+
+        Call it after the owner has received this replica's history (the requests that it allowed).
+        """
         last = self._last.get(partition)
         if last is not None and last != epoch:
             self._previous[partition] = last
@@ -37,9 +40,9 @@ class OwnerEpochs:
         self._homes[partition] = owner
 
     def holds(self, partition: int, epoch: str, owner: str, *, with_history: bool) -> bool:
-        """Return whether an answer from this epoch is valid.
+        """Return whether an owner's answer that names this epoch (ownership term) is valid.
 
-        `with_history`: whether our request included the requests that this replica had allowed.
+        `with_history`: whether our message to the owner included the requests that this replica had allowed before.
         """
         if not epoch or epoch == self._previous.get(partition):
             return False
@@ -53,7 +56,7 @@ class OwnerEpochs:
             self._homes.pop(partition, None)
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Forget the epochs of these partitions.
+        """Forget the epochs (ownership terms) of these partitions.
 
         The next request to their owners then includes the requests that this replica has allowed.
         """

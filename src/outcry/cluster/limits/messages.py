@@ -15,12 +15,13 @@ LEASE_NS = 10_000_000_000
 class SubjectReport(msgspec.Struct, array_like=True, frozen=True):
     """A replica's report on one subject, that is, on whatever one limit applies to, such as an API key.
 
-    asks: number of requests that wait for the owner's decision.
+    asks: number of client requests that wait for the owner's decision.
 
-    first, unreported: number of the first pass no owner has counted, and the times of all such passes (packed).
+    unreported: times of the passes (allowed requests) that no owner has counted yet, packed. first: number of the first
+    of them.
 
-    leased: leased requests that are left; wants_lease: whether the replica wants a lease.
-
+    leased: requests left of the replica's lease (requests it may allow without asking). wants_lease: whether the
+    replica wants a lease.
     """
 
     subject: str
@@ -33,9 +34,10 @@ class SubjectReport(msgspec.Struct, array_like=True, frozen=True):
 
 
 class PassHistory(msgspec.Struct, array_like=True, frozen=True):
-    """The requests of one subject that a replica has allowed, for a new owner. The replica has returned its lease.
+    """The requests of one API key or client address that a replica has allowed, sent to a new owner without counts.
 
-    known: times of passes that the previous owner counted (packed). first, unreported: see `SubjectReport`.
+    The replica gives up its lease before it sends this. known: times of the passes that the previous owner counted,
+    packed. first, unreported: see `SubjectReport`.
     """
 
     subject: str
@@ -45,10 +47,10 @@ class PassHistory(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Batch(msgspec.Struct, array_like=True, frozen=True):
-    """All reports of a replica to one owner, in one message.
+    """All reports of a replica (process that applies limits) to one owner, in one message.
 
-    epochs: the epoch (ownership term) of each partition in the message as the replica knows it, empty if unknown.
-    histories: the history of the partitions with an unknown epoch.
+    epochs: for each partition in the message, the epoch (ownership term) that the replica knows, empty if unknown.
+    histories: the allowed requests of the partitions whose epoch is unknown.
     """
 
     replica: str
@@ -62,9 +64,9 @@ class Batch(msgspec.Struct, array_like=True, frozen=True):
 class LimitDecision(msgspec.Struct, array_like=True, frozen=True):
     """An owner's answer to one `SubjectReport`.
 
-    passed: number of its requests that may pass. lease_added: requests added to the replica's lease. left: requests
-    left in the window, leased ones included. reset_ns: time until the window is empty. retry_ns: time until a request
-    would pass again, 0 if all may pass.
+    passed: how many of the waiting requests may pass. lease_added: requests added to the replica's lease. left:
+    requests left in the window, leased ones included. reset_ns: time until the window is empty. retry_ns: time until a
+    request would pass again, 0 if all may pass.
     """
 
     passed: int
@@ -77,7 +79,8 @@ class LimitDecision(msgspec.Struct, array_like=True, frozen=True):
 class Answer(msgspec.Struct, array_like=True, frozen=True):
     """An owner's answer to a `Batch`: one decision for each report, or None where it cannot decide.
 
-    epochs: the owner's epoch of each partition; empty if it owns none or needs the replica's history first.
+    epochs: the owner's epoch (ownership term) of each partition. It is empty for a partition that it does not own, or
+    for which it needs the replica's history first.
     """
 
     owner: str
@@ -86,7 +89,11 @@ class Answer(msgspec.Struct, array_like=True, frozen=True):
 
 
 class LeaseRecall(msgspec.Struct, array_like=True, frozen=True):
-    """An owner's demand that replicas return the leases of some subjects, or send their history for a new epoch."""
+    """An owner's request that replicas give back leases, or report what they allowed.
+
+    A lease is a number of requests that a replica may allow without asking. subjects: those whose leases are recalled.
+    epoch: set by a new owner, which has no counts yet and asks for all requests that were allowed.
+    """
 
     owner: str
     partition: int
@@ -95,7 +102,7 @@ class LeaseRecall(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RecallReply(msgspec.Struct, array_like=True, frozen=True):
-    """A replica's answer to a `LeaseRecall`, after it has returned its leases."""
+    """A replica's answer to a `LeaseRecall`: what it allowed. It gives up its recalled leases before it answers."""
 
     now_ns: int
     number: int
@@ -110,15 +117,15 @@ read_recall_reply = msgspec.msgpack.Decoder(RecallReply).decode
 
 
 def owner_name(partition: int) -> str:
-    """Return the name under which the owner of a partition of limits receives calls."""
+    """Return the name under which the process that counts the requests of a partition receives calls."""
     return f"limit.{partition}"
 
 
 def replica_name(name: str) -> str:
-    """Return the name under which a replica receives lease recalls."""
+    """Return the name under which a replica (process that applies limits) receives lease recalls."""
     return f"limit.held.{name}"
 
 
 def peer_name(name: str) -> str:
-    """Return the name under which a replica receives questions from other replicas about its counts."""
+    """Return the name under which a replica (process that applies limits) answers other replicas about its counts."""
     return f"limit.passed.{name}"

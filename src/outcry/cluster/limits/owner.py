@@ -4,8 +4,8 @@ A subject is what a limit applies to, such as an API key. A pass is an allowed r
 some requests without asking.
 
 The passes of the last 60 seconds and the leased requests together never exceed the limit. The owner recalls leases
-before it refuses a request. A pass counts from its own time or later, never from an earlier time. If a lease expires
-without a report, all of its requests count as used.
+before it refuses a request. A pass never counts as older than it is, so it does not expire early. If a lease expires
+without a report, the owner counts all of its requests as used.
 """
 
 import asyncio
@@ -54,10 +54,10 @@ _SILENT = (BusDown, CallRefused, msgspec.DecodeError)
 
 
 class _Lease:
-    """The number of requests that one replica may allow for a subject without asking the owner.
+    """The number of requests of a subject (such as an API key) that a replica may allow without asking the owner.
 
-    number: number of the replica's newest message. seen: how many passes the replica has reported. unresponsive:
-    whether the replica left a recall unanswered.
+    number: number of the replica's newest message. seen: how many passes (allowed requests) the replica has reported.
+    unresponsive: whether the replica did not answer the last recall of its lease.
     """
 
     __slots__ = ("leased", "number", "seen", "unresponsive", "until_ns")
@@ -68,9 +68,9 @@ class _Lease:
 
 
 class _SubjectLog:
-    """The allowed requests (passes) and the leases of one subject.
+    """The allowed requests (passes) and the leases of one subject (API key or client address).
 
-    `scarce_until_ns`: until then no lease is granted, because a request was refused a moment ago.
+    `scarce_until_ns`: the owner grants no lease before this time, because it has just refused a request.
     """
 
     __slots__ = ("holders", "passes", "scarce_until_ns")
@@ -81,7 +81,7 @@ class _SubjectLog:
         self.scarce_until_ns = 0
 
     def advance(self, now_ns: int) -> None:
-        """Drop passes older than the window, and count expired leases without a report as used."""
+        """Drop passes older than the window. Count all requests of a lease that expired without a report as used."""
         self.passes.expire(now_ns)
         for holder in self.holders.values():
             if holder.leased and holder.until_ns <= now_ns:
@@ -105,7 +105,7 @@ class _SubjectLog:
         return holder
 
     def forget(self, now_ns: int) -> None:
-        """Forget replicas that have no lease and have sent no report for the length of the window."""
+        """Forget replicas that have no lease and have sent no report for a whole window (60 seconds)."""
         gone = [
             name for name, one in self.holders.items() if not one.leased and one.until_ns < now_ns - WINDOW_NS
         ]
@@ -114,11 +114,11 @@ class _SubjectLog:
 
     @property
     def leased(self) -> int:
-        """Number of requests leased to replicas."""
+        """Number of requests that replicas may allow without asking (their leases)."""
         return sum(holder.leased for holder in self.holders.values())
 
     def other_holders(self, replica: str) -> list[str]:
-        """Return the other replicas with a lease that may be recalled."""
+        """Return the names of other replicas than `replica` that have a lease which the owner may recall."""
         return [
             name
             for name, holder in self.holders.items()
@@ -127,7 +127,7 @@ class _SubjectLog:
 
 
 class _Epoch:
-    """One ownership term of a partition at this process. `reported`: replicas that have sent their history."""
+    """One ownership term of a partition at this process. `reported`: replicas that have sent their allowed requests."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -136,7 +136,7 @@ class _Epoch:
         self.ready = asyncio.Event()
 
     def of(self, subject: str, now_ns: int) -> _SubjectLog:
-        """Return the log of a subject, after removing passes that have left the window."""
+        """Return the log of a subject (such as an API key), without requests that are older than the window."""
         if self.subjects.turn(now_ns):
             for _, one in self.subjects:
                 one.forget(now_ns)
@@ -147,7 +147,7 @@ class _Epoch:
     def admit(
         self, replica: str, number: int, histories: Sequence[PassHistory], now_ns: int, later_ns: int
     ) -> None:
-        """Count the requests that a replica allowed before this epoch. Its leases of the previous epoch have ended."""
+        """Count the requests that a replica allowed before this ownership term. Its earlier leases have ended."""
         known = replica in self.reported
         for history in histories:
             counted = self.of(history.subject, now_ns)
@@ -160,9 +160,10 @@ class _Epoch:
 
 
 class LimitOwner:
-    """Count the requests of all replicas, for the partitions that this process owns, on one event loop.
+    """Count the requests that all replicas receive, for the partitions that this process owns.
 
-    roles: roles of the processes that apply limits. now_ns: a monotonic clock.
+    Used on one event loop. roles: the roles of processes that are replicas, that is, apply limits. now_ns: a monotonic
+    clock.
     """
 
     def __init__(
@@ -176,10 +177,10 @@ class LimitOwner:
 
     @asynccontextmanager
     async def serve(self, partition: int) -> AsyncGenerator[None]:
-        """Count the requests of a partition until the block ends.
+        """Count the requests of a partition (a share of the API keys) until the block ends.
 
-        First collect the history of all replicas. A replica that does not respond within a second sends its history
-        with its next request.
+        First ask all replicas, which apply the limits, what they have allowed. A replica that does not respond within a
+        second reports it with its next message.
         """
         epoch = _Epoch(f"{self._presence.name}#{next(self._count)}")
         self._epochs[partition] = epoch
@@ -245,7 +246,8 @@ class LimitOwner:
     def _admitted(self, batch: Batch, epochs: dict[int, _Epoch | None]) -> dict[int, _Epoch]:
         """Return the partitions whose reports in this batch the owner can decide.
 
-        The replica must know the current epoch of the partition and have sent its history for that epoch.
+        The replica must know the current epoch (ownership term) of the partition, and must have sent its history for
+        that epoch.
         """
         known: dict[int, _Epoch] = {}
         for partition, epoch in epochs.items():
@@ -260,7 +262,7 @@ class LimitOwner:
         return known
 
     def _rule(self, counted: _SubjectLog, batch: Batch, line: SubjectReport, now_ns: int) -> LimitDecision:
-        """Count the requests in one report (`line`), and decide on its waiting requests without recalling leases."""
+        """Count the allowed requests in a report (`line`); decide on its waiting ones without recalling leases."""
         holder = counted.hear(batch.replica, batch.number, line.first, line.unreported, now_ns - batch.now_ns)
         newest = batch.number > holder.number
         if newest:
@@ -281,7 +283,7 @@ class LimitOwner:
         return _decision(counted, line, passed, lease_added, now_ns)
 
     async def _recall(self, batch: Batch, short: dict[int, _SubjectLog]) -> None:
-        """Recall the leases of subjects that have too few requests left.
+        """Recall other replicas' leases of API keys that have too few requests left for this batch.
 
         A replica that does not answer keeps its lease.
         """

@@ -1,7 +1,7 @@
-"""Exchange of counts between replicas while the owner of a limit is unavailable, so that they divide what is left.
+"""Divide the rest of a limit among the replicas (processes that apply it) while its owner is unavailable.
 
-Once a window (60 seconds) a replica subtracts from the limit the requests that all others claim, and takes an equal
-share of the rest. So all shares together never exceed the remainder, in whatever order the replicas do this.
+Once a window (60 seconds) a replica asks all others how many requests they claim. It subtracts these from the limit and
+takes an equal share of the rest. So all shares together never exceed the rest, in whatever order the replicas do this.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _read_counts = msgspec.msgpack.Decoder(list[int]).decode
 
 
 class Peers:
-    """The other processes that apply limits (replicas). `find`: looks up the state of a subject at this replica."""
+    """The other replicas (processes that apply limits). `find`: looks up the state of a subject at this replica."""
 
     def __init__(
         self, calls: NatsCalls, presence: NatsPresence, roles: Sequence[str],
@@ -42,7 +42,7 @@ class Peers:
         return {self._presence.name, *(name for role in self._roles for name in self._presence.members(role))}
 
     async def divide(self, state: SubjectState) -> None:
-        """Reserve this replica's share of a subject's remaining requests, by asking the others what they claim.
+        """Reserve this replica's share of an API key's remaining requests, after asking the other replicas for theirs.
 
         Does nothing if this replica has a share for this window already, or while another replica does not respond.
         """
@@ -55,7 +55,7 @@ class Peers:
         await asyncio.shield(self._asking)
 
     async def answer(self, body: bytes) -> bytes:
-        """Answer another replica: how many requests this replica claims of each subject in the message."""
+        """Answer another replica: how many requests this one claims for each API key in the message."""
         now_ns = self._now_ns()
         found = (self._find(subject) for subject in _read_subjects(body))
         return encode([0 if state is None else state.claimed(now_ns) for state in found])

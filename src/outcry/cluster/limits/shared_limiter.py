@@ -1,9 +1,10 @@
-"""A limiter for one of several processes (a replica), which together apply one limit to each subject.
+"""A request limiter for one of several processes (a replica) that together apply one limit to each subject.
 
-A subject is what a limit applies to, such as an API key. While the replica has a lease of the subject, a request passes
-at once. Otherwise the request waits for one message to the owner, which all requests of the same event-loop turn share.
-The wait ends after `PATIENCE_S` seconds. There is no wait for an owner that did not respond to the previous message.
-Without an owner a replica allows its share of the limit, less the known passes at other replicas.
+A subject is what a limit applies to, such as an API key. While the replica has a lease (requests it may allow by
+itself), a request passes at once. Otherwise the request waits up to `PATIENCE_S` seconds for the owner, the process
+that counts the subject. All requests of one event-loop turn share one message to the owner. If the owner did not
+respond to the previous message, requests do not wait. The replica then allows its share of the limit, less the passes
+it knows of at other replicas.
 """
 
 import asyncio
@@ -53,10 +54,10 @@ _PREPARED = len(PASSED)
 
 
 class SharedLimiter:
-    """Implements `Limiter` by asking the owners of limits (`LimitOwner`), on one event loop while `run` runs.
+    """Implements `Limiter` by asking the owners of limits (`LimitOwner`). Used on one event loop, while `run` runs.
 
-    roles: roles of the processes that apply limits. now_ns: a monotonic clock. max_subjects: number of subjects in
-    memory.
+    roles: the roles of processes that apply limits. now_ns: a monotonic clock. max_subjects: maximum number of subjects
+    in memory; see `Subjects`.
     """
 
     def __init__(
@@ -82,16 +83,19 @@ class SharedLimiter:
 
     @property
     def degraded(self) -> bool:
-        """Whether some subjects have no responding owner. Only a share of their limits passes here meanwhile."""
+        """Whether the owner of some API keys does not respond, so that only a share of their limits is allowed here."""
         return bool(self._epochs.lost) or not self._presence.connected
 
     @property
     def subjects(self) -> int:
-        """Number of subjects in memory."""
+        """Number of subjects (API keys and client addresses) in memory."""
         return len(self._subjects)
 
     def take(self, subject: str, limit: int) -> Verdict | None:
-        """Count a request against the lease, or refuse it by a cached refusal; return None if the owner must decide."""
+        """Count a request against this replica's lease, or repeat the owner's last refusal while that applies.
+
+        Return None if the owner must decide.
+        """
         state = self._young.get(subject)
         if state is None or state.limit != limit:
             return None
@@ -107,7 +111,7 @@ class SharedLimiter:
         return state.refusal(now_ns) if now_ns < state.refused_until_ns else None
 
     async def ask(self, subject: str, limit: int) -> Verdict:
-        """Ask the subject's owner whether one request may pass; decide locally while the owner is unavailable."""
+        """Ask the subject's owner whether one request may pass. Decide here if the owner is unavailable."""
         state = self._of(subject)
         if state.limit != limit:  # the lease belongs to the previous limit
             state.drop(next(self._numbers))
@@ -126,27 +130,31 @@ class SharedLimiter:
         return verdict
 
     def recent(self, prefix: str) -> Mapping[str, int]:
-        """Return how long ago (ns) each subject with this prefix last had a request allowed here, within the window."""
+        """Return the time (ns) since the last allowed request, by subject.
+
+        Contains the subjects whose name starts with `prefix`, if this process has allowed one of their requests in the
+        last 60 seconds.
+        """
         now_ns = self._now_ns()
         found = ((name, state.own(now_ns)) for name, state in self._subjects if name.startswith(prefix))
         return {name: now_ns - own[-1] for name, own in found if own}
 
     def refusal(self, subject: str, limit: int) -> Verdict | None:
-        """Return the owner's last refusal while it applies, or None. Nothing is counted."""
+        """Return the owner's last refusal if it still applies, else None. Nothing is counted."""
         state, now_ns = self._young.get(subject), self._now_ns()
         if state is None or state.limit != limit or now_ns >= state.refused_until_ns:
             return None
         return state.refusal(now_ns)
 
     def peek(self, subject: str, limit: int) -> Verdict:
-        """Return the state of a subject's window as known here, without counting a request."""
+        """Return how much of a limit is left, as far as this process knows, without counting a request."""
         state = self._subjects.find(subject)
         if state is None:
             return Verdict(allowed=limit > 0, remaining=limit, reset_ms=0, retry_after_ms=0)
         return state.standing(limit, self._now_ns())
 
     async def run(self) -> None:
-        """Renew leases, retry unavailable owners and answer recalls until cancelled; then return all leases."""
+        """Renew leases, retry unavailable owners and answer recalls until cancelled; then give back all leases."""
         try:
             async with (
                 self._calls.serve(replica_name(self._presence.name), self._recalled),
@@ -182,7 +190,7 @@ class SharedLimiter:
     # -- messages
 
     def _enqueue(self, state: SubjectState, *, soon: bool = False) -> None:
-        """Queue a report on a subject: with the others of this event-loop turn, or at the next renewal."""
+        """Queue a report on a subject for the end of this event-loop turn (`soon`) or for the next renewal."""
         self._queued[state.subject] = state
         if soon and not self._flush_soon:
             if self._flush_at is not None:
@@ -228,7 +236,8 @@ class SharedLimiter:
     ) -> None:
         """Send one message to an owner and apply its answer.
 
-        For partitions of unknown epoch the message includes the requests that this replica has allowed.
+        For partitions whose epoch (ownership term) is unknown, the message includes the requests that this replica has
+        allowed.
         """
         sent_ns, number = self._now_ns(), next(self._numbers)
         unknown = partitions - self._epochs.known.keys()
@@ -270,9 +279,10 @@ class SharedLimiter:
     def _land(
         self, pending: Sequence[PendingLine], decisions: Sequence[LimitDecision | None], holding: set[int]
     ) -> list[SubjectState]:
-        """Apply an owner's decisions if they come from a valid epoch; return the subjects that still need a decision.
+        """Apply an owner's decisions for the partitions that it owns; return the subjects that still need a decision.
 
-        `pending`: the reports that were sent, in the same order. `holding`: the partitions with a valid epoch.
+        `pending`: the reports that were sent, in the order of `decisions`. `holding`: the partitions that the sender
+        of the decisions really owns.
         """
         now_ns, without = self._now_ns(), list[SubjectState]()
         for one, decision in zip(pending, decisions, strict=True):
@@ -288,7 +298,10 @@ class SharedLimiter:
         return without
 
     def _unreported(self, partition: int) -> list[SubjectState]:
-        """Return subjects of a partition without an owner that have unreported passes, as many as one message holds."""
+        """Return subjects with allowed requests that their owner has not received, because it does not respond.
+
+        Return none if the owner responds, else at most as many as fit in one message.
+        """
         if partition not in self._epochs.lost:
             return []
         state = (
@@ -308,7 +321,7 @@ class SharedLimiter:
                 state.undivided()
 
     def _serve_waiting(self, state: SubjectState) -> None:
-        """Decide requests that arrived while a message was in flight, as far as the new lease or refusal allows."""
+        """Decide requests that arrived while a message was in flight, as far as the owner's answer allows."""
         waiting, state.waiting = state.waiting, []
         for waiter in waiting:
             verdict = self.take(state.subject, state.limit)
@@ -320,7 +333,7 @@ class SharedLimiter:
             self._enqueue(state, soon=True)
 
     def _history(self, partition: int, number: int) -> list[PassHistory]:
-        """Return every allowed request of a partition's subjects here, and return their leases."""
+        """Return the requests that this process allowed in a partition, by API key, and give up the keys' leases."""
         now_ns = self._now_ns()
         for state in self._by_partition[partition].values():
             state.drop(number)
@@ -329,7 +342,7 @@ class SharedLimiter:
         return [history for history in histories if history.known or history.unreported]
 
     async def _recalled(self, body: bytes) -> bytes:
-        """Answer an owner's recall: return the leases of subjects, or send a new owner the history of its partition."""
+        """Answer a recall: give back leases, or report to a new owner the requests that this process allowed."""
         recall, number = read_recall(body), next(self._numbers)
         if recall.epoch:
             self._epochs.accept(recall.partition, recall.epoch, recall.owner)
@@ -348,7 +361,8 @@ class SharedLimiter:
     async def _renew_and_probe(self) -> None:
         """Renew leases, and try unavailable owners.
 
-        Each call also probes one partition in turn, so that an unavailable owner is noticed without requests.
+        Each call also sends a message for one partition in turn, so that an unavailable owner is noticed even without
+        requests.
         """
         self._renew_leases()
         self._probed = (self._probed + 1) % PARTITIONS
@@ -356,7 +370,7 @@ class SharedLimiter:
             self._sending.start("limits", self._send(self._unreported(one), {one}, self._deadline_s()))
 
     def _renew_leases(self) -> None:
-        """Report on subjects whose lease ends soon; the owner renews the leases used in the meantime."""
+        """Report on API keys whose lease ends soon; the owner renews a lease if it was used since the last report."""
         horizon_ns = self._now_ns() + _EARLY_NS
         while self._leases and self._leases[0][0] <= horizon_ns:
             until_ns, state = self._leases.popleft()

@@ -1,7 +1,7 @@
 """The state of one subject (what a limit applies to, such as an API key) at a replica.
 
-It consists of the recent requests, the lease, and the requests that wait for a verdict. A lease is used, returned or
-dropped. Once a message has reported a lease as returned, it allows no more requests.
+It consists of the recent requests, the lease (requests that this replica may allow by itself), and the requests that
+wait for a verdict. Once a message has reported a lease as returned, the lease allows no more requests.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ _SOON_NS = 1_000_000_000
 
 
 class SubjectState:
-    """The counts, lease and waiting requests of one subject at this replica.
+    """The counts, lease and waiting requests of one subject (API key or client address) at this replica.
 
-    left, until_ns: leased requests that are left, and when the lease ends. low: renew the lease when `left` falls to
-    this number. remaining: requests left in the window, as far as known.
+    left: leased requests that are left. until_ns: when the lease ends. low: the replica renews the lease when `left`
+    falls to this number. remaining: requests left in the window, as far as known.
 
-    known: passes (allowed requests) that the owner has counted. unreported: passes not reported yet; `reported` is the
-    number of the first.
+    known: times of passes (allowed requests) that the owner has counted. unreported: times of passes not reported yet;
+    `reported` is the number of the first of them.
 
-    passed_elsewhere, reported_at_ns: passes at other replicas, and when the owner reported that number.
-    refused_until_ns: the owner refuses every earlier request. reset_ns: when the window is empty.
+    passed_elsewhere: number of passes at other replicas, as the owner stated at `reported_at_ns`. refused_until_ns: the
+    owner refuses every request before this time. reset_ns: when the window is empty.
 
-    share, divided_ns: the remaining share of this replica while there is no owner, and when it was computed.
+    share: requests that this replica may still allow while there is no owner, computed at `divided_ns`.
 
-    number: this replica's newest message about the subject. waiting: requests without a verdict. in_flight: a message
-    is unanswered.
+    number: number of this replica's newest message about the subject. waiting: requests without a verdict. in_flight:
+    whether a message is unanswered.
     """
 
     __slots__ = (
@@ -81,15 +81,15 @@ class SubjectState:
         return sorted((*self.known[self.known.head :], *self.unreported))
 
     def others(self, now_ns: int) -> int:
-        """Return the number of requests allowed at other replicas, as last reported; 0 if that report is too old."""
+        """Return the number of requests allowed at other replicas, as the owner last stated; 0 if that is too old."""
         return self.passed_elsewhere if now_ns - self.reported_at_ns < WINDOW_NS else 0
 
     def drop(self, number: int) -> None:
-        """Give up the lease. Message `number` reports that, so answers to earlier messages cannot renew it."""
+        """Give up the lease. Message `number` reports this, so answers to earlier messages cannot renew the lease."""
         self.left, self.number = 0, number
 
     def line(self, now_ns: int) -> SubjectReport:
-        """Return the report on this subject for its owner. It returns the lease if that has ended or was not used."""
+        """Return the report on this API key for its owner. It gives back a lease that has ended or was not used."""
         self.advance(now_ns)
         wants_lease = bool(self.waiting or self.unreported)
         if now_ns >= self.until_ns or not wants_lease:
@@ -141,12 +141,12 @@ class SubjectState:
         return Verdict(allowed=False, remaining=0, reset_ms=max(0, reset_ms), retry_after_ms=max(1, retry_ms))
 
     def claimed(self, now_ns: int) -> int:
-        """Return how many requests this replica allowed in the window or may still allow without the owner."""
+        """Return how many requests this replica claims: those it allowed in the window, and its lease or share."""
         leased = self.left if now_ns < self.until_ns else 0
         return len(self.own(now_ns)) + leased + self.share
 
     def divide(self, others: int, replicas: int, now_ns: int) -> None:
-        """Reserve an equal share of the remaining requests, once a window.
+        """Reserve an equal share of the remaining requests, once per window (60 seconds).
 
         `others`: requests that other replicas claim.
         """
@@ -155,14 +155,14 @@ class SubjectState:
             self.share, self.divided_ns = max(0, rest // replicas), now_ns
 
     def undivided(self) -> None:
-        """Release the reserved share, because the subject has an owner again."""
+        """Release the reserved share of the limit, because an owner counts the requests again."""
         self.share, self.divided_ns = 0, -WINDOW_NS
 
     def alone(self, limit: int, share: int, now_ns: int) -> Verdict:
-        """Decide on a request without an owner, and count it if it passes.
+        """Decide on a request without the owner of its limit, which does not respond; count the request if it passes.
 
-        If the remainder was divided, the reserved share limits the requests. Otherwise `share` of the limit does.
-        Together with the known passes at other replicas the limit is never exceeded.
+        If `divide` has reserved a share, at most that many requests pass. Otherwise at most `share` requests pass, or
+        fewer if other replicas are known to have used more of the limit.
         """
         own = self.own(now_ns)
         divided = now_ns - self.divided_ns < WINDOW_NS
@@ -184,7 +184,7 @@ class SubjectState:
         )
 
     def standing(self, limit: int, now_ns: int) -> Verdict:
-        """Return the verdict on a request without counting it, as far as the window is known here."""
+        """Return the verdict that a request would get now, as far as known here. Nothing is counted."""
         if now_ns < self.refused_until_ns and limit == self.limit:
             return self.refusal(now_ns)
         own, others = self.own(now_ns), self.others(now_ns)
@@ -206,7 +206,7 @@ class SubjectState:
 
 
 class PendingLine:
-    """The report on one subject in a message in flight, and the requests that wait for the owner's answer."""
+    """The report on one API key in an unanswered message, and the requests that wait for the owner's answer."""
 
     __slots__ = ("_number", "_sent_ns", "line", "state", "waiting")
 
@@ -217,7 +217,7 @@ class PendingLine:
         state.number, state.in_flight = number, True
 
     def land(self, decision: LimitDecision, now_ns: int) -> None:
-        """Apply the owner's answer to the subject, and pass the verdicts on to the waiting requests."""
+        """Apply the owner's answer to the counts of the API key, and pass the verdicts on to the waiting requests."""
         state, asked = self.state, self.waiting
         state.in_flight = False
         verdicts = state.apply(self.line, decision, self._number, self._sent_ns, now_ns)

@@ -1,4 +1,4 @@
-"""Access from other threads, which may block, to a limiter that belongs to an event loop."""
+"""Let other threads, which may block, use a limiter that belongs to an event loop."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -21,15 +21,19 @@ class ThreadSafeLimiter:
         self._limiter, self._loop = limiter, loop
 
     def take(self, subject: str, limit: int) -> Verdict:
-        """Count one request of a subject and wait for the verdict."""
+        """Count one request of a subject (API key or client address) and wait for the verdict."""
         return self._there(self.ask(subject, limit))
 
     async def ask(self, subject: str, limit: int) -> Verdict:
-        """Count one request of a subject and await the verdict. Call it on the loop."""
+        """Count one request of a subject (API key or client address) and await the verdict. Call it on the loop."""
         return self._limiter.take(subject, limit) or await self._limiter.ask(subject, limit)
 
     def recent(self, prefix: str) -> Mapping[str, int]:
-        """Return how long ago (ns) each subject with this prefix last had a request allowed here, within the window."""
+        """Return the time (ns) since the last allowed request, by subject.
+
+        Contains the subjects whose name starts with `prefix`, if this process has allowed one of their requests in the
+        last 60 seconds.
+        """
 
         async def there() -> Mapping[str, int]:
             return self._limiter.recent(prefix)
@@ -37,7 +41,7 @@ class ThreadSafeLimiter:
         return self._there(there())
 
     def refusal(self, subject: str, limit: int) -> Verdict | None:
-        """Return the verdict of a request that `take` would refuse now, or None. Nothing is counted."""
+        """Return the refusal that `take` would give now; None if the request might pass. Nothing is counted."""
 
         async def there() -> Verdict | None:
             return self._limiter.refusal(subject, limit)
@@ -45,7 +49,7 @@ class ThreadSafeLimiter:
         return self._there(there())
 
     def peek(self, subject: str, limit: int) -> Verdict:
-        """Return the state of a subject's window as known here, without counting a request."""
+        """Return how much of a limit is left, as far as this process knows, without counting a request."""
 
         async def there() -> Verdict:
             return self._limiter.peek(subject, limit)

@@ -1,4 +1,4 @@
-"""The NATS adapters: trade log, snapshots, latest states, partitions, presence and calls.
+"""The parts of a cluster that use NATS: trade log, snapshots, latest states, partitions, presence and calls.
 
-Imported only with the setting `cluster`; requires the extra of that name.
+Imported only if the setting `cluster` is set; needs the extra `cluster` (`pip install openoutcry[cluster]`).
 """

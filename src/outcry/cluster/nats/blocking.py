@@ -1,4 +1,4 @@
-"""Run work on NATS from other threads and wait for it, with retries for a limited time."""
+"""Run coroutines on the NATS thread from another thread and wait for their results, with retries for a limited time."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ class BlockingBus:
         self._thread, self._what = thread, what
 
     def __call__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run work on the NATS event loop and return its result; it may run twice. Raises `StoreBusy`."""
+        """Run work on the NATS event loop and return its result. A retry runs the work again. Raises `StoreBusy`."""
         try:
             return self._thread.call(self._again(work), PATIENCE_S + 1)
         except (BusDown, BusRefused) as problem:

@@ -22,23 +22,24 @@ _HEADER = "Outcry-Answer"
 
 
 class _Kind(StrEnum):
-    """Kinds of replies to a call that carry no answer."""
+    """Replies to a call other than an answer: the process refuses the call, or has just ended."""
 
     REFUSED = "refused"
     GONE = "gone"
 
 
 class NatsCalls:
-    """Calls and notifications, on one event loop. Names are dot-separated words such as `push.17`."""
+    """Calls and notifications between processes, on one event loop. Names are words with dots, such as `push.17`."""
 
     def __init__(self, link: Link, report: Report) -> None:
         self._link, self._report = link, report
 
     async def ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
-        """Call the process that registered a name, and return its answer.
+        """Send a request to the process that registered a name, and return its answer.
 
-        Raises `NobodyServes` at once, `BusDown` after the timeout or if the bus is unavailable, and `CallRefused`. A
-        request that exceeds the server's message size is refused as `too_long_for_bus`.
+        Raises `NobodyServes` at once if no process has registered the name, `BusDown` after the timeout or if the bus
+        is unavailable, and `CallRefused` if the process refuses the request. A request that exceeds the server's
+        message size is refused as `too_long_for_bus`.
         """
         if self._link.connected and len(body) > self._link.max_bytes:
             raise CallRefused("too_long_for_bus", {"bytes": len(body), "most_bytes": self._link.max_bytes})
@@ -54,7 +55,7 @@ class NatsCalls:
 
     @asynccontextmanager
     async def serve(self, name: str, answer: Answerer) -> AsyncGenerator[None]:
-        """Answer calls to a name until the block ends; callers still without an answer then get `NobodyServes`."""
+        """Answer calls to a name until the block ends. Calls without an answer by then fail with `NobodyServes`."""
         tasks, under_way = BackgroundTasks(self._report), dict[asyncio.Task[None], Msg]()
         ended = False
 

@@ -1,7 +1,7 @@
 """A NATS client that reconnects indefinitely and detects a lost connection within two seconds.
 
-The library would stop retrying, wait without limit or continue without encryption in some cases. This class
-overrides a few of its private methods to prevent that; each is tested against a real server.
+In some cases the library would stop retrying, wait without limit or continue without encryption. `ReconnectingClient`
+overrides a few of the library's private methods to prevent that. Each override is tested against a real server.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 class _Transport(TcpTransport):
-    """A network transport that closes at once: the library would wait until an unresponsive peer has read its data."""
+    """A network transport that closes at once. The library's would first wait until the server has read all data."""
 
     def __bool__(self) -> bool:
         return True  # or the library would create its own transport
@@ -43,7 +43,7 @@ class _Transport(TcpTransport):
             self._io_writer.transport.abort()
 
     async def wait_closed(self) -> None:
-        """Return at once, because the connection was aborted.
+        """Return at once, because `close` aborted the connection.
 
         The library's version fails permanently after it was cancelled once.
         """
@@ -86,7 +86,7 @@ class ReconnectingClient(Client):
                 return
 
     async def shut(self) -> None:
-        """Close the connection, or stop trying to connect."""
+        """Close the connection, or stop the attempts to connect."""
         if self._flush_queue is not None:  # `connect` was called
             await self.close()
 
@@ -111,7 +111,7 @@ class ReconnectingClient(Client):
     async def _send_ping(self, future: asyncio.Future[bool] | None = None) -> None:
         """Send a ping after all queued messages.
 
-        The library would send it before them, so `flush` would return before the server has received the messages.
+        The library would send the ping first, so `flush` would return before the server has received the messages.
         """
         self._pongs.append(asyncio.get_running_loop().create_future() if future is None else future)
         await self._send_command(PING_PROTO)
@@ -155,7 +155,7 @@ def _bare(server: SplitResult) -> str:
 def _credentials(servers: Sequence[SplitResult]) -> dict[str, Any]:
     """Return the credentials of the first URL that has any.
 
-    The client also uses them for servers that it discovers from other servers.
+    The client also uses these credentials for servers that it learns of from other servers.
     """
     for server in servers:
         if server.username and server.password:

@@ -1,7 +1,7 @@
-"""The check that a NATS account is not used by another installation.
+"""Check that no other Outcry installation uses the same NATS account.
 
-The first process stores the id of its installation in NATS for good. A process with another id does not take part,
-because two installations on one account would acquire each other's streams.
+The first process stores the id of its installation in NATS permanently. A process with another id waits and does not
+join the cluster, because two installations on one account would acquire each other's streams.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
 """The latest states of live streams, in a JetStream stream in memory with one message for each live stream.
 
-The order of a state tells which of two is newer. A message contains the order (two u64, big-endian), then the body. A
-writer names the message it replaces, whose order must be smaller. A reader requests messages in batches, and the server
-skips those replaced in the meantime. The server delivers in order. So the initial states are complete once the sequence
-number that was the newest at the start has passed. (Its count of pending messages may be too large while states are
-replaced.)
+Each state has an order, which says which of two states is newer. A message contains the order (two u64, big-endian),
+then the encoded state. A writer names the message that it replaces, whose order must be smaller. A reader requests
+messages in batches, and the server skips messages that were replaced in the meantime. The server delivers in order. So
+a reader has all initial states once it has passed the sequence number that was the newest when it started. (The
+server's count of pending messages may be too large while states are replaced.)
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _TOGETHER = 256
 
 
 class JetStreamLatest:
-    """The latest states of all streams. For the event loop of its link."""
+    """The latest states of all live streams. Used on the event loop of its NATS link."""
 
     def __init__(self, link: Link) -> None:
         self._link, self._store = link, MessageStore(link, _CONFIG)
@@ -51,8 +51,9 @@ class JetStreamLatest:
     async def put(self, states: Sequence[Latest]) -> Mapping[str, Order]:
         """Store one state for each key, unless a newer state of that key is stored.
 
-        Return the keys of the states not stored, with the order of the newer state. Another process may have acquired
-        these streams. Raises `BusDown`; the caller then puts the newest state of each stream again.
+        Return the keys of the states that were not stored, with the order (version) of the newer state that is stored.
+        Another process may have acquired these streams. Raises `BusDown`; the caller then calls `put` again with the
+        newest state of each stream.
         """
         await self._ensure()
         refused: dict[str, Order] = {}
@@ -67,7 +68,7 @@ class JetStreamLatest:
         return refused
 
     async def _put(self, state: Latest) -> Order | None:
-        """Store one state; return the order of the stored state if that is newer."""
+        """Store one state. If a newer state is stored already, return the order (version) of that one."""
         subject = subject_of(_PREFIX, state.key)
         body = _ORDER.pack(*state.order) + state.body
         while True:
@@ -84,7 +85,7 @@ class JetStreamLatest:
                 return None
 
     async def _look(self, subject: str) -> tuple[int, Order]:
-        """Return the sequence number and the order of the state that is stored under a subject."""
+        """Return the sequence number and the order (version) of the state that is stored under a NATS subject."""
         try:
             there = await self._store.newest(subject)
         except BusRefused as problem:
@@ -99,9 +100,8 @@ class JetStreamLatest:
     async def watch(self) -> AsyncGenerator[Latest | None]:
         """Yield all current states, then None once, then every change.
 
-        Some states that change during the first part are yielded after None. Changes of a stream arrive in
-        order. A slow reader receives only the newest. The iteration does not end while the bus is available.
-        Raises `BusDown`; the caller then starts again.
+        A state that changes before None may be yielded after it. Changes of a stream arrive in order, and a slow reader
+        receives only the newest. The iteration ends only with `BusDown`; the caller then starts again.
         """
         await self._ensure()
         try:

@@ -1,7 +1,7 @@
 """The connection to NATS: reconnects in the background, applies a timeout to each request, and creates streams.
 
-A process starts and continues while NATS is unavailable, and logs once that it is and once that it is back. Errors of
-the library are raised as `BusDown`, refusals of JetStream as `BusRefused`.
+A process starts and continues while NATS is unavailable. It logs once that NATS is unavailable, and once that NATS is
+back. Errors of the NATS library become `BusDown`, refusals of JetStream (the storage of NATS) `BusRefused`.
 """
 
 import asyncio
@@ -148,8 +148,8 @@ class Link:
     ) -> Msg:
         """Send a request and return the answer.
 
-        Raises `NobodyServes` at once if no process listens. Raises `BusDown` at once if the link is lost, or
-        after `timeout_s`.
+        Raises `NobodyServes` at once if no process listens to the subject. Raises `BusDown` at once if the link is
+        lost, else after `timeout_s` without an answer.
         """
         return await self._request(str(next(self._numbers)), subject, body, timeout_s, headers)
 
@@ -168,7 +168,7 @@ class Link:
             del self._waiting[token]
 
     async def requests(self, subject: str, body: bytes, timeout_s: float = ANSWER_S) -> list[Msg]:
-        """Send a request and return its several answers. The last message only marks the end and is left out.
+        """Send a request that has several answers, and return them without the last message, which only marks the end.
 
         Raises the errors of `request`.
         """
@@ -194,9 +194,9 @@ class Link:
             raise
 
     async def ensure_stream(self, config: Mapping[str, Any]) -> None:
-        """Create a stream, or change its configuration where possible. Several processes may do so at once.
+        """Create a JetStream stream, or change its configuration where possible. Processes may do so concurrently.
 
-        config: JetStream's configuration. It gets three replicas, or fewer if there are fewer servers. Raises
+        config: JetStream's configuration. The stream gets three replicas, or fewer if there are fewer servers. Raises
         `BusDown`, `BusRefused`.
         """
         name = str(config["name"])
@@ -235,8 +235,8 @@ class Link:
     def _replicas(self) -> int:
         """Return the number of replicas that the servers allow, at most three.
 
-        The number of configured URLs is a lower bound of the number of servers. A server outside a cluster
-        allows one.
+        A NATS cluster has at least as many servers as there are configured URLs. A server outside a cluster allows one
+        replica.
         """
         return min(_REPLICAS, len(self._client.addresses)) if self._client.clustered else 1
 

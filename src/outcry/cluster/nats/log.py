@@ -1,7 +1,8 @@
 """The log of received trades in JetStream: one subject for each live stream, such as `log.17.0.demo.ESZ2026`.
 
-One message of a live stream is in flight at a time, and it names the previous one, so two processes never both append.
-Frames that arrive in the meantime go into the next message. The newest message of a stream is never removed.
+JetStream is the storage of NATS. For each live stream one message is in flight at a time. It names the message before
+it, so two processes can never both append. Frames (batches of entries) that arrive in the meantime go into the next
+message. The newest message of a stream is never removed.
 """
 
 import asyncio
@@ -38,9 +39,9 @@ _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
 class JetStreamLog:
-    """Implements `TradeLog` while the thread runs. Safe to use from several threads.
+    """The log of received trades in JetStream. Implements `TradeLog`. Thread-safe; needs a running `LinkThread`.
 
-    max_pending_bytes: maximum bytes of unacknowledged entries; `append` raises `OSError` above it.
+    max_pending_bytes: maximum bytes of entries that JetStream has not acknowledged; above it `append` raises `OSError`.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class JetStreamLog:
         return sorted(found)
 
     def last(self, key: str) -> int:
-        """Return the position after the newest entry, after waiting for this process's unacknowledged ones.
+        """Wait until this process's entries are acknowledged; return the position after the newest entry.
 
         Raises `StoreBusy`.
         """
@@ -104,7 +105,9 @@ class JetStreamLog:
             raise LogTakenOver(key)
 
     def read(self, key: str, first: int) -> Iterator[Frame]:
-        """Yield the frames of a stream from a position on. Entries not yet acknowledged come from memory.
+        """Yield the frames (batches of entries) of a stream from a position on.
+
+        Entries that JetStream has not acknowledged yet come from memory.
 
         Raises `StoreBusy`, also during the iteration.
         """
@@ -117,7 +120,7 @@ class JetStreamLog:
         return reading.frames(first, own[0].first if own else until, seq, own)
 
     def drop(self, key: str, before: int) -> None:
-        """Remove the messages that contain only entries before a position. Raises `StoreBusy`."""
+        """Remove those messages of a stream that contain only entries before a position. Raises `StoreBusy`."""
         stream = self._found(key)
         if before <= stream.dropped:
             return
@@ -135,17 +138,17 @@ class JetStreamLog:
         stream.dropped = before
 
     def take_notices(self, key: str) -> Sequence[str]:
-        """Return nothing: this log makes no repairs."""
+        """Return no notices, because this log makes no repairs that it would have to report."""
         return ()
 
     def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
-        """Return nothing: the servers check stored messages, and repair them from each other."""
+        """Repair nothing, because the NATS servers check stored messages and repair them from each other."""
         return ()
 
     def quarantine(self, key: str) -> None:
-        """Remove the log of a stream; there are no damaged files to keep.
+        """Remove a stream's log. Unlike the log in files, it leaves no damaged file for inspection.
 
-        An operator's backup of the JetStream stream has the entries.
+        Only an operator's backup of the JetStream stream has the entries then.
         """
         self.forget(key)
 
@@ -191,7 +194,7 @@ class JetStreamLog:
         return stream
 
     def _settle(self, stream: LogStream, before: int | None = None) -> None:
-        """Wait until all entries of a stream, or all before a position, are acknowledged."""
+        """Wait until JetStream has acknowledged all entries of a stream, or all before a position."""
 
         def settled() -> bool:
             return not stream.writing or (before is not None and stream.kept_to >= before)
@@ -236,7 +239,7 @@ class JetStreamLog:
     def append_trades(
         self, key: str, first: int, day: Day, count: int, data: bytes, *, continues: bool
     ) -> None:
-        """Queue trades for writing, several calls in one frame. See `TradeLog.append_trades`."""
+        """Queue trades for writing; several calls can share a frame (batch). See `TradeLog.append_trades`."""
         stream = self._appendable(key)
         with self._turn:
             if stream.void:
@@ -254,7 +257,7 @@ class JetStreamLog:
             raise OSError(errno.EHOSTUNREACH, str(problem)) from problem
 
     def _queued(self, stream: LogStream, size: int) -> None:
-        """Start to write the entries that a stream has just queued, which have `size` bytes."""
+        """Start to write the entries (`size` bytes) that have just been queued for a stream."""
         self._pending_bytes += size
         if not stream.writing:
             stream.writing, stream.since_s = True, monotonic()
@@ -276,7 +279,7 @@ class JetStreamLog:
             )
 
     def cut(self, key: str) -> None:
-        """Begin a new message with the next entry of a stream."""
+        """Put the next entry of a stream into a new message."""
         stream = self._found(key)
         with self._turn:
             if stream.writing:
@@ -300,7 +303,7 @@ class JetStreamLog:
     def stalled(self, key: str) -> str | None:
         """Return why a stream's entries have waited for two seconds without an acknowledgement, or None.
 
-        A lost connection does not count here: replicas then miss the heartbeats.
+        A lost connection is not a reason here, because other processes then notice the missing heartbeats.
         """
         stream = self._streams.get(key)
         if not self._stuck or stream is None or not stream.stalled(monotonic()):
@@ -328,7 +331,7 @@ class JetStreamLog:
             self._lose(stream)
 
     def _take(self, stream: LogStream) -> bool:
-        """Move queued frames into the next message; return False if none are queued."""
+        """Move queued frames (batches of entries) into the next message; return False if none are queued."""
         most = min(_MESSAGE_BYTES, self._thread.link.max_bytes - HEADERS_BYTES)
         size = number = 0
         with self._turn:

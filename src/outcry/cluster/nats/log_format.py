@@ -1,7 +1,8 @@
 """The format of the trade log in JetStream: subjects, and the frames (batches of entries) of a message.
 
-A message: format version (u8), then for each frame: first entry (u64), number of entries (u32), length of the blob
-(u32), the blob; little-endian. A message without frames means that the stream was deleted.
+A message contains the format version (u8), then for each frame: position of its first entry (u64), number of entries
+(u32), length of the encoded entries (u32), the encoded entries; all little-endian. A message without frames means that
+the stream was deleted.
 """
 
 import struct
@@ -18,18 +19,18 @@ MOST_ENTRIES = 2**32 - 1
 
 
 def subject_of(prefix: str, key: str) -> str:
-    """Return the subject of a stream, such as `log.17.0.demo.ESZ2026`. Raises `ValueError` for an invalid key."""
+    """Return the NATS subject of a stream's log: `log.17.0.demo.ESZ2026`. Raises `ValueError` for an invalid key."""
     check_key(key)
     return f"{prefix}.{partition_of_stream(key)}.{key.replace('.', '=').replace('/', '.')}"
 
 
 def key_of(subject: str) -> str:
-    """Return the stream key of a subject."""
+    """Return the key of the stream whose log has this NATS subject."""
     return "/".join(subject.split(".")[2:]).replace("=", ".")
 
 
 def encode(frames: Iterable[Frame | TradeBatch]) -> bytes:
-    """Return frames as a message."""
+    """Encode frames (batches of log entries) as one message."""
     parts = [_FORM]
     for frame in frames:
         parts += (_HEAD.pack(frame.first, frame.count, len(frame.blob)), frame.blob)
@@ -37,7 +38,7 @@ def encode(frames: Iterable[Frame | TradeBatch]) -> bytes:
 
 
 def decode(message: bytes) -> Iterator[Frame]:
-    """Yield the frames of a message. Raises `LogDamaged`."""
+    """Decode a message and yield its frames (batches of log entries). Raises `LogDamaged`."""
     if message[:1] != _FORM:
         raise LogDamaged(f"a message of the log has the form {message[:1]!r}, which is not known here")
     at = 1

@@ -23,8 +23,8 @@ _BEHIND_S, _LOOK_S = 5.0, 0.02
 async def place_of(store: MessageStore, subject: str, position: int, newest: int) -> int:
     """Return the sequence number of the message that contains the entry at a position, up to message `newest`.
 
-    If the entry was removed, this is the oldest message. A server of JetStream that is behind may yield an older
-    message. Raises `BusDown`.
+    If the entry was removed, return the oldest message. A JetStream server that lags behind may cause an older result.
+    Raises `BusDown`.
     """
     oldest = await store.some(subject, 1, 1)
     if not oldest:
@@ -49,9 +49,10 @@ def _first(message: StoredMessage) -> int:
 
 
 class LogReader:
-    """Read the log of one stream.
+    """Reads the log of one stream from JetStream.
 
-    call: runs a coroutine on the NATS thread and waits for its result. begun: starts one there and returns its future.
+    call: runs a coroutine on the NATS thread and waits for its result. begun: starts a coroutine there and returns its
+    future.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The state of a stream in the trade log in JetStream."""
+"""What this process knows of one stream's trade log in JetStream."""
 
 from outcry.live.pending_writes import PendingWrites
 

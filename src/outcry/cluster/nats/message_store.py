@@ -1,8 +1,9 @@
 """A JetStream stream with ordered reads and compare-and-set appends by subject.
 
-A message is written once. If its acknowledgement is lost, the writer recognises its own message as the newest by its
-id, however late it retries. So JetStream's deduplication window does not matter. (Whether JetStream deduplicates before
-or after it compares the expected sequence depends on the number of servers.)
+Each message is stored only once. If the acknowledgement is lost, the writer retries, and recognises its own message by
+its id if that is the newest. This works however late the retry is, unlike JetStream's own deduplication, which is
+limited to a time window. (Whether JetStream deduplicates before or after it compares the expected sequence number
+depends on the number of servers.)
 """
 
 from base64 import b64decode
@@ -26,7 +27,7 @@ HEADERS_BYTES = 512
 
 
 class WriteConflict(Exception):
-    """The newest message of a subject is not the expected one: another process has written."""
+    """The newest message of a subject is not the expected one, because another process has written to the subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class MessageStore:
         self._link, self._config, self._stream = link, config, str(config["name"])
 
     async def newest(self, subject: str) -> StoredMessage | None:
-        """Return the newest message of a subject, as the stream's leader knows it."""
+        """Return the newest message of a subject, from the server that leads the stream; None if there is none."""
         try:
             reply = await self._ask(f"STREAM.MSG.GET.{self._stream}", {"last_by_subj": subject})
         except BusRefused as problem:
@@ -62,7 +63,7 @@ class MessageStore:
     async def some(self, subject: str, seq: int, most: int = _MOST) -> list[StoredMessage]:
         """Return messages of a subject from a sequence number on, up to 8 MiB.
 
-        Any replica answers, so the newest messages may be missing.
+        Any server with a copy may answer, so the newest messages may be missing.
         """
         await self._link.ensure_stream(self._config)
         ask = {"seq": max(1, seq), "next_by_subj": subject, "batch": most, "max_bytes": _MOST_BYTES}

@@ -1,9 +1,9 @@
-"""This process's lease of one partition: the time for which it certainly owns the partition.
+"""This process's lease of one partition: the time for which the process certainly owns the partition.
 
-JetStream assigns ("pins") a partition to one client and confirms each renewal. The id of that assignment is the *pin*.
-A confirmation is valid for a fixed time from the time of the request, by our own monotonic clock. So a process that was
-suspended notices the loss before it does anything else. `gained` and `lost` of a partition are called alternately and
-never overlap.
+A partition is a fixed share of the live streams or other work. JetStream assigns ("pins") it to one client and confirms
+each renewal. The id of that assignment is the *pin*. A confirmation is valid for a fixed time after the request, by
+this process's monotonic clock. So a process that was suspended notices the loss before it does anything else. A lease
+calls `gained` and `lost` of its partition alternately; the calls never overlap.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ _BARRED_S = 1.0
 class LeaseCallbacks(NamedTuple):
     """Functions that a lease calls, and the tasks in which it acquires partitions.
 
-    gained, lost: start and stop the use of a partition. give_back: releases the partition at the server, after `lost`
-    has ended.
+    gained, lost: start and stop this process's work on a partition. give_back: releases the partition at the server,
+    after `lost` has returned.
     """
 
     gained: Turn
@@ -46,8 +46,8 @@ class PartitionLease:
     """This process's lease of a partition. Times are by `time.monotonic`.
 
     pin: the id under which the server has assigned us the partition, empty without one. renewal_sent_s: time of the
-    last request for the partition. renewal_pending_until_s: when that request ends. beaten_s: time of the last renewal
-    request.
+    last request to be assigned the partition. renewal_pending_until_s: when that request ends. beaten_s: time of the
+    last request to stay its owner.
     """
 
     def __init__(self, number: int) -> None:
@@ -89,7 +89,7 @@ class PartitionLease:
         """Store the pin (id of the assignment) that the server sent.
 
         Ownership is certain only after the server has accepted a renewal with this pin. left: whether the previous
-        owner has released the partition.
+        owner said that it has released the partition.
         """
         self.lose()
         self.pin, self.left, self.pinned_s = pin, left, time.monotonic()
@@ -100,7 +100,7 @@ class PartitionLease:
         self._sure_until_s = max(self._sure_until_s, renewal_sent_s + PIN_S - _MARGIN_S)
 
     def lapsed(self) -> bool:
-        """Return whether the server's assignment has expired by our clock."""
+        """Return whether the server's assignment to this process has expired, by this process's clock."""
         now_s = time.monotonic()
         return bool(self.pin) and now_s >= max(self._sure_until_s, self.pinned_s + PIN_S)
 

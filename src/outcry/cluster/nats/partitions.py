@@ -1,9 +1,9 @@
 """Partition ownership by JetStream's pinned clients: the server assigns each partition to one process.
 
-A set of partitions is a stream with one message and one consumer for each partition. The message is never acknowledged.
-The process that receives it owns the partition for as long as it repeats its requests with its *pin*, the id under
-which the server has assigned the consumer to it. A process with more than an even share of the partitions releases the
-excess: it stops using them, publishes a new message for each, and removes its pins.
+A set of partitions is a JetStream stream with one message and one consumer for each partition. No process acknowledges
+the message. The process that receives it owns the partition as long as it repeats its requests with its *pin*, the id
+under which the server has assigned the consumer to it. A process that owns more than an even share of the partitions
+releases the excess ones: it stops its work on them, publishes a new message for each, and removes its pins.
 """
 
 import asyncio
@@ -44,9 +44,9 @@ _NS, _US = 1_000_000_000, 1_000_000
 
 
 class NatsPartitions:
-    """Implements `Partitions` over a link.
+    """Acquires and releases partitions (shares of the work) over NATS. Implements `Partitions`.
 
-    name: name of the set, and the role under which `run` announces this process.
+    name: name of the set of partitions, and the role under which `run` announces this process to the others.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class NatsPartitions:
     async def run(self, gained: Turn, lost: Turn) -> None:
         """Acquire a share of the partitions until cancelled; call `gained` and `lost` for each partition.
 
-        `lost` is also called if `gained` raised or was cancelled; their errors are logged.
+        `lost` is also called if `gained` raised or was cancelled. Errors of both are logged.
         """
         self._duties = LeaseCallbacks(gained, lost, self._give_back, self._report, self._tasks)
         self._ended = False
@@ -95,7 +95,7 @@ class NatsPartitions:
     async def _end(self) -> None:
         """Release every partition at the end of `run`.
 
-        Other processes request them already, because this one is no longer counted.
+        Other processes already request the partitions, because they no longer count this process.
         """
         self._ended = True
         for lease in self._leases:
@@ -122,7 +122,7 @@ class NatsPartitions:
     # -- an even share
 
     def _ours(self) -> Sequence[PartitionLease]:
-        """Return the partitions that belong to this process's even share. Their number is the quota of this process."""
+        """Return the leases of the partitions that this process should own: an even share of all."""
         members = self._presence.members(self._name)
         if self._ended or self._presence.name not in members:
             return ()
@@ -134,7 +134,7 @@ class NatsPartitions:
         return [lease for lease in self._leases if lease.active]
 
     async def _balance(self, now_s: float) -> None:
-        """Request partitions up to this process's quota, or release those above it."""
+        """Request partitions up to this process's even share, or release those above it."""
         ours, active = self._ours(), self._active()
         if len(active) >= len(ours):
             self._lacking_s = math.inf
@@ -155,9 +155,9 @@ class NatsPartitions:
     # -- requests and replies
 
     async def _renew(self, lease: PartitionLease) -> None:
-        """Renew a partition.
+        """Renew this process's ownership of a partition.
 
-        If the server accepts our pin, this process owns the partition for the lifetime of a pin.
+        If the server accepts the pin (id of its assignment to us), ownership lasts for the lifetime of a pin.
         """
         lease.beaten_s = time.monotonic()
         token = f"{lease.pin}.{int(lease.beaten_s * _US)}"
@@ -199,9 +199,9 @@ class NatsPartitions:
     async def _give_back(self, lease: PartitionLease) -> None:
         """Release a partition: publish a new message for it, and remove our pin (the server's assignment to us).
 
-        The next owner learns from the message that this process has stopped using the partition. The server removes
-        whatever pin the partition has, even another owner's. So the pin is removed only while our ownership is certain;
-        otherwise it expires.
+        The next owner learns from the message that this process has stopped using the partition. The server would
+        remove any pin of the partition, even another owner's. So this process removes its pin only while it certainly
+        owns the partition; otherwise the pin expires by itself.
         """
         with suppress(BusDown, BusRefused):
             if lease.sure_for_s > _SPARE_S:

@@ -1,4 +1,4 @@
-"""The list of running processes, by heartbeats over NATS: a process without heartbeats is removed.
+"""The list of running processes, from their heartbeats over NATS. A process without heartbeats is removed.
 
 Missing heartbeats of others count only while NATS delivers this process's own heartbeats. After an interruption every
 process has `_GRACE_S` to reconnect.
@@ -75,7 +75,7 @@ class NatsPresence:
 
     @asynccontextmanager
     async def announce(self, roles: Sequence[str]) -> AsyncGenerator[None]:
-        """Announce this process under these roles until the block ends.
+        """Announce this process to the others under these roles until the block ends.
 
         While NATS is unavailable, the announcement waits until it is back.
         """

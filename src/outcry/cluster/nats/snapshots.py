@@ -1,7 +1,8 @@
 """Snapshots of live streams in JetStream: one subject for each stream, whose newest message is the snapshot.
 
-An older snapshot never replaces a newer one: every write names the message it replaces, and after a conflict the writer
-reads the newest again.
+A snapshot is a stream's computed state at a log position; after a restart only later log entries are read. An older
+snapshot never replaces a newer one: every write names the message it replaces, and after a conflict the writer reads
+the newest snapshot again.
 
 A message: format version (u8), the position (u64, little-endian), the compressed snapshot.
 """
@@ -32,7 +33,7 @@ _LEVEL = 1
 
 
 class JetStreamSnapshots:
-    """Implements `Snapshots` while the thread runs. Safe to use from several threads."""
+    """Snapshots of live streams in JetStream. Implements `Snapshots`. Thread-safe; needs a running `LinkThread`."""
 
     def __init__(self, thread: LinkThread) -> None:
         self._thread = thread
@@ -56,7 +57,7 @@ class JetStreamSnapshots:
     def snapshot(self, key: str) -> tuple[int, bytes] | None:
         """Return the position and bytes of a stream's newest snapshot. Raises `StoreBusy`.
 
-        Return None for an unknown format too: the log is read instead.
+        Return None also for an unknown format, so that the caller reads the whole log instead.
         """
         found = self._bus(lambda: self._store.newest(subject_of("snapshot", key)))
         if found is None or found.body[:1] != bytes([_FORM]):

@@ -1,4 +1,4 @@
-"""Subscription to a NATS subject for the duration of a block, also while the server is unavailable."""
+"""Subscribe to a NATS subject for the duration of a block, even if the server is unavailable when the block begins."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable

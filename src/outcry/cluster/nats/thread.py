@@ -19,9 +19,8 @@ class LinkThread:
 
     def __init__(self, urls: str, report: Report) -> None:
         self._urls, self._report = urls, report
-        self._runner = (
-            asyncio.Runner()
-        )  # uvloop is no faster here, and its loop sometimes hung when it was closed
+        # uvloop is no faster here, and its loop sometimes hung when it was closed.
+        self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
         self._end = asyncio.Event()
         self._begun = threading.Event()
@@ -57,7 +56,7 @@ class LinkThread:
     def call(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
         """Run a coroutine on the NATS thread and wait for it. Raises `BusDown` after `timeout_s`.
 
-        Not for calls from that thread.
+        Do not call it on the NATS thread itself, because it would wait for itself.
         """
         future = self.submit(work)
         try:

@@ -1,1 +1,1 @@
-"""Requests to the process that owns a stream: messages, client and server."""
+"""Requests to the process that owns a live stream, that is, computes its levels: messages, client and server."""

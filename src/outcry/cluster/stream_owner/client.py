@@ -1,6 +1,6 @@
 """Client for requests to the process that owns a stream.
 
-If an owner cannot be reached, the request has not been refused. The caller repeats it, and the next owner answers.
+If the owner cannot be reached, the caller repeats the request later; by then another process may be the owner.
 """
 
 from dataclasses import dataclass
@@ -49,11 +49,11 @@ class StreamOwnerClient:
         return _PROGRESS.decode(await self._about(key, AskReach(*_of(key))))
 
     async def leave(self, key: StreamKey, session: str) -> None:
-        """Tell a stream's owner that the feed's run has ended."""
+        """Tell a stream's owner that this run of the feed (`session`) has ended, so that the next run need not wait."""
         await self._about(key, Leave(*_of(key), session))
 
     async def refuse(self, key: StreamKey, code: str) -> None:
-        """Tell a stream's owner why no feed delivers the stream."""
+        """Tell a stream's owner why no feed delivers the stream now. `code`: the reason."""
         await self._about(key, Refuse(*_of(key), code))
 
     async def retire(self, key: StreamKey) -> None:
@@ -91,5 +91,5 @@ class ForwardingIntake:
         return await self.owners.push(owner, feed, push, origin)
 
     async def usage(self, owner: int) -> Usage | None:
-        """Return None: bytes on the bus are not counted by user."""
+        """Return None, because this process does not count the bytes that a user pushes."""
         return None

@@ -60,12 +60,12 @@ _REFUSALS: dict[str, tuple[type[ServiceError], str]] = {
 
 
 def push_name(key: StreamKey) -> str:
-    """Return the call name for pushes of a stream."""
+    """Return the name that processes call to push events to a stream's owner."""
     return f"push.{partition_of_stream(key.text)}"
 
 
 def stream_name(key: StreamKey) -> str:
-    """Return the call name for other requests about a stream."""
+    """Return the name that processes call for requests to a stream's owner other than pushed events."""
     return f"stream.{partition_of_stream(key.text)}"
 
 

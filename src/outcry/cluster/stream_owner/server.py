@@ -1,6 +1,7 @@
-"""Server for requests to the owner of streams: it accepts pushes to them and answers questions about them.
+"""Server of the process that owns live streams: it accepts pushes of events and answers questions about the streams.
 
-After a partition is lost, nothing is accepted for it: its push feeds end, and the pusher retries at the next owner.
+When this process loses a partition (a share of the streams), it accepts no more pushes for it. The partition's push
+feeds end here, and their clients retry at the next owner.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ _REQUEST: msgspec.msgpack.Decoder[StreamRequest] = msgspec.msgpack.Decoder(Strea
 class StreamOwnerServer:
     """Answer requests of other processes about the streams of owned partitions.
 
-    inlets: the feeds that other programs push. streams: the engine that computes the streams.
+    inlets: receives the feeds that other programs push. streams: the engine that computes the streams.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""Alembic migrations; `store.migrate` applies them."""
+"""Alembic migrations of the database schema; `outcry.database.migrate` applies them."""

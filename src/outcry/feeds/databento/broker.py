@@ -1,4 +1,4 @@
-"""Databento's connection form, and the capabilities of its feed."""
+"""The fields of the web form that connects a Databento account, and the capabilities of its feed."""
 
 from outcry.connections.model import Broker, BrokerField
 from outcry.market.units import NANOS_PER_DAY

@@ -1,6 +1,6 @@
 """Queue of one contract's events in a session with Databento's gateway.
 
-It works like `feeds.inbox`, but the session limits the waiting rows of all its contracts together.
+It works like the queue in `feeds.inbox`, except that the session limits the waiting rows of all its contracts together.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ RowsTaken = Callable[[], None]
 class ContractQueue(Inbox[Event]):
     """Queue of one contract's events from `since_ns` on (ns UTC).
 
-    Events also collect while the reader of the stream has yet to reconnect.
+    The queue also collects events while its reader is still reconnecting.
     """
 
     def __init__(self, contract: Contract, symbol: str, since_ns: int, taken: RowsTaken) -> None:
@@ -72,9 +72,9 @@ class ContractQueue(Inbox[Event]):
                 yield event
 
     def _wanted(self, event: Trades) -> Trades | None:
-        """Return the rows of an event from the cursor on; None if there are none.
+        """Return an event with only its rows at or after the cursor; None if no rows are left.
 
-        A replay begins a little before the cursor.
+        The cursor is the time from which the reader requested trades. The gateway's replay begins a little earlier.
         """
         if self.begin_ns >= self.since_ns and event.rows["flags"][-1] & RowFlag.BACKFILL == 0:
             return event

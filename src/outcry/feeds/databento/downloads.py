@@ -1,8 +1,8 @@
 """Download past sessions from Databento's historical service for import: plan, cost estimate and files.
 
 Each file contains one trade date of one contract, so an interrupted download leaves its finished files usable. Sessions
-that are stored complete are not bought again. Near a roll both contracts are downloaded, so that the roll by volume can
-be determined.
+that are already stored completely are not bought again. Near a roll both contracts are downloaded, so that the roll by
+volume can be determined.
 """
 
 from collections.abc import Container, Sequence
@@ -30,7 +30,7 @@ _UNAUTHORIZED, _TOO_MANY, _THEIR_FAULT = 401, 429, 500
 
 @dataclass(frozen=True, slots=True)
 class TradeDateDownload:
-    """One trade date of a contract, from its first window's begin to its last one's end (ns UTC)."""
+    """A planned download: one trade date of a contract, from its first open to its last close (ns UTC)."""
 
     contract: Contract
     symbol: str
@@ -70,7 +70,7 @@ def _near(universe: Universe, root: str, day: date) -> list[Contract]:
 
 
 class HistoricalDownloader:
-    """Client of Databento's historical service with an API key. `place` replaces the vendor's host."""
+    """Client of Databento's historical service with an API key. `place`: host to use instead of the vendor's."""
 
     def __init__(self, key: str, place: str = "") -> None:
         self._key = key

@@ -1,8 +1,8 @@
 """The Databento feed: history older than the gateway replays, then the gateway's replay, then live trades.
 
-One connection serves all contracts that start together. After it breaks, the next connection subscribes to all of its
-contracts, so that each reader finds its trades when it returns. A contract opened later on its own takes a further
-connection, until all contracts start together again.
+One connection serves all contracts that start together. After a connection breaks, the next one subscribes to all
+contracts of the broken one, so that each reader finds its trades when it reconnects. A contract opened later on its own
+takes a further connection, until all contracts start together again.
 """
 
 import asyncio
@@ -105,7 +105,10 @@ class DatabentoFeed:
     async def _joined(
         self, contract: Contract, symbol: str, since_ns: int
     ) -> tuple[DatabentoSession, ContractQueue]:
-        """Return a session for a contract and the contract's queue in it: the shared session, or a further one."""
+        """Return the session with the gateway that serves a contract, and the contract's queue in this session.
+
+        The session is the shared one, or a further one if the shared one can no longer add the contract.
+        """
         self._reached[contract] = since_ns
         session = await self._link.session()
         queue = session.join(contract, symbol, since_ns)
@@ -152,11 +155,11 @@ class DatabentoFeed:
 
     @property
     def settled(self) -> bool:
-        """Return whether no contract still downloads older history, so that a session can start."""
+        """Return whether all contracts have downloaded their older history, so that a gateway session can start."""
         return not self._fetching
 
     def starting(self, session: DatabentoSession) -> None:
-        """Subscribe a session that is about to start to contracts whose readers have not reconnected yet."""
+        """Add the contracts whose readers have not reconnected yet to a session that is about to start."""
         if session in self._late:
             return
         elsewhere = {contract for late in self._late if late.open for contract in late.queues}
@@ -168,14 +171,14 @@ class DatabentoFeed:
                     session.expect(contract, self._symbol(contract), begin_ns)
 
     def worked(self) -> None:
-        """Reset the counts of failures, because a session has reached the present."""
+        """Reset the counts of failures, because the replay of a session has caught up with live trades."""
         self._link.worked()
         self._had_too_many, self._replay_ns = False, REPLAY_NS
 
     def too_many_connections(self, text: str) -> FeedLost:
         """Return the error for too many connections of the account.
 
-        The first time it is temporary, because the vendor still counts broken connections for a while.
+        The first such error is temporary, because the vendor still counts broken connections for a while.
         """
         if self._had_too_many:
             return FeedRefused(TOO_MANY_SESSIONS, text)

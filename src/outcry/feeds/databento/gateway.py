@@ -2,7 +2,7 @@
 
 No type of the library leaves this module, and trades are passed on in batches. The library's threaded client is not
 used: it needs a thread per connection, and its reconnect leaves a gap in the data.
-`tests/feeds/test_vendor_libraries.py` names what this module assumes of the library.
+`tests/feeds/test_vendor_libraries.py` lists this module's assumptions about the library.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from databento.common.error import BentoError
 from databento.live.protocol import DatabentoLiveProtocol
 from databento_dbn import DBNDecoder, ErrorMsg, SymbolMappingMsg, SystemMsg, TradeMsg, VersionUpgradePolicy
 
+from outcry.feeds.answer_limit import answer_limit_s
 from outcry.feeds.databento.rows import RECORD, Records
 from outcry.feeds.databento.symbols import DATASET
 from outcry.feeds.shared_session import CredentialsRejected
@@ -34,7 +35,7 @@ _LONGEST_TEXT = 200
 
 @dataclass(frozen=True, slots=True)
 class SymbolMapping:
-    """Message of the gateway: the instrument id that it uses for a symbol from now on."""
+    """Message of the gateway: the instrument id that the gateway uses for a symbol from now on."""
 
     symbol: str
     instrument_id: int
@@ -50,7 +51,7 @@ class GatewayStatus:
 
 @dataclass(frozen=True, slots=True)
 class GatewayError:
-    """An error of the gateway: code (`symbol_resolution_failed`, …) and text."""
+    """An error message from Databento's gateway: code (`symbol_resolution_failed`, …) and text."""
 
     code: str
     text: str
@@ -63,7 +64,7 @@ LossHandler = Callable[[FeedLost], None]
 
 
 class Gateway(DatabentoLiveProtocol):
-    """The connection. `on_message` and `on_lost` are called on the event loop."""
+    """A connection to Databento's live gateway. `on_message` and `on_lost` are called on the event loop."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key, DATASET, heartbeat_interval_s=HEARTBEAT_S, slow_reader_behavior="warn")
@@ -139,7 +140,7 @@ class Gateway(DatabentoLiveProtocol):
 
 
 def _ignore(_: object) -> None:
-    """Ignore a message before a session is attached."""
+    """Ignore a message of the gateway that arrives before a session handles its messages."""
 
 
 async def connect_gateway(key: str, place: str, speedup: float) -> Gateway:
@@ -147,15 +148,14 @@ async def connect_gateway(key: str, place: str, speedup: float) -> Gateway:
 
     Raises `CredentialsRejected`, `FeedLost`, `FeedRefused`, `OSError`, `TimeoutError`.
     """
-    logging.getLogger("databento").setLevel(
-        logging.CRITICAL + 1
-    )  # it logs the login response, derived from the key
+    # The library logs the login response, which is derived from the key.
+    logging.getLogger("databento").setLevel(logging.CRITICAL + 1)
     host, _, port = (place or GATEWAY).rpartition(":")
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(CONNECT_S / speedup):
+    async with asyncio.timeout(answer_limit_s(CONNECT_S, speedup)):
         _, gateway = await loop.create_connection(lambda: Gateway(key), host, int(port))
     try:
-        async with asyncio.timeout(AUTHENTICATE_S / speedup):
+        async with asyncio.timeout(answer_limit_s(AUTHENTICATE_S, speedup)):
             await asyncio.shield(gateway.authenticated)
     except BentoError as problem:
         gateway.abort()

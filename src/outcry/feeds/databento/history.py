@@ -1,7 +1,8 @@
 """Download trades older than the gateway's replay from Databento's historical service, one contract day at a time.
 
-The service charges by volume, so only the range after the cursor is requested. The service selects by its own receive
-time, which is slightly after the trade. So this module also cuts the rows by exchange time, as for the replay.
+The service charges by volume, so only the trades after the cursor (the time from which the reader needs trades) are
+requested. The service selects trades by the time at which it received them, slightly after they were made. So this
+module also selects the rows by exchange time, as for the replay.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from databento.historical.api.timeseries import TimeseriesHttpAPI
 from databento_dbn import DBNError
 
 from outcry.base.http_client import system_resolution
+from outcry.feeds.answer_limit import answer_limit_s
 from outcry.feeds.databento.rows import RECORD, Records
 from outcry.feeds.databento.symbols import DATASET
 from outcry.feeds.redirects import refusing_redirects
@@ -54,7 +56,8 @@ class _Service(TimeseriesHttpAPI):
     def __init__(self, key: str, place: str, speedup: float) -> None:
         super().__init__(key, place or HISTORICAL)
         self._secret = "Basic " + b64encode(f"{key}:".encode()).decode()
-        self._limits = aiohttp.ClientTimeout(sock_connect=TIMEOUT_S / speedup, sock_read=TIMEOUT_S / speedup)
+        limit_s = answer_limit_s(TIMEOUT_S, speedup)
+        self._limits = aiohttp.ClientTimeout(sock_connect=limit_s, sock_read=limit_s)
 
     async def _stream_async(self, url: str, data: Any, basic_auth: bool, path: Any = None) -> DBNStore:  # noqa: FBT001
         headers = {**self._headers, "Authorization": self._secret}
@@ -83,7 +86,7 @@ class History:
     ) -> AsyncGenerator[tuple[Records, int], None]:
         """Yield trades made from `first_ns` to before `end_ns` (ns UTC), in order and in pages.
 
-        Each page comes with the time up to which everything has been yielded. Raises `HistoryUnavailable`,
+        Each page comes with a time before which all trades have been yielded. Raises `HistoryUnavailable`,
         `CredentialsRejected`, `FeedLost`.
         """
         while first_ns < end_ns:

@@ -1,7 +1,7 @@
 """Databento's symbols: the exchange's own, with a one-digit year (`ESZ6`).
 
 A symbol is unique only on a given day, so every lookup takes a day. If the symbol means another contract on that day,
-the requested contract is unknown. So contracts ten years apart are never confused.
+the requested contract is reported as unknown. So contracts ten years apart are never confused.
 """
 
 from datetime import date, timedelta

@@ -2,7 +2,7 @@
 
 A replay must be requested before the session starts, so a session first collects the contracts and then starts once.
 The session sends heartbeats to its streams only while the gateway sends heartbeats. If a reader stops reading, the
-session pauses reading from the vendor. It drops the slowest reader before the others run out of data.
+session pauses reading from the vendor. The session drops the slowest reader before the others run out of data.
 """
 
 import asyncio
@@ -44,29 +44,29 @@ _ENDS = {
 
 
 class SessionOwner(Protocol):
-    """What a session needs from the feed that owns it."""
+    """Interface of the feed that owns a session with Databento's gateway, as far as the session uses the feed."""
 
     @property
     def settled(self) -> bool:
-        """Return whether no contract still downloads older history, so that a session can start."""
+        """Return whether all contracts have downloaded their older history, so that a gateway session can start."""
         ...
 
     def starting(self, session: "DatabentoSession") -> None:
-        """Add further contracts to a session that is about to start."""
+        """Add the contracts whose readers have not reconnected yet to a session that is about to start."""
 
     def worked(self) -> None:
-        """Note that a session has reached the present, so the connection works."""
+        """Record that the connection works, because the replay of a session has caught up with live trades."""
 
     def too_many_connections(self, text: str) -> FeedLost:
         """Return the error for too many connections of the account."""
         ...
 
     def replay_too_long(self) -> None:
-        """Note that the gateway no longer has trades as old as the requested replay."""
+        """Record that the gateway no longer stores the oldest trades of the requested replay."""
 
 
 class DatabentoSession:
-    """The contracts of one connection. Implements `VendorSession`."""
+    """A session with the live gateway for all contracts of one connection. Implements `VendorSession`."""
 
     def __init__(self, gateway: Gateway, context: AdapterContext, owner: SessionOwner) -> None:
         self._gateway, self._context, self._owner = gateway, context, owner
@@ -91,7 +91,10 @@ class DatabentoSession:
     # -- contracts
 
     def join(self, contract: Contract, symbol: str, since_ns: int) -> ContractQueue | None:
-        """Return the queue of a contract from a time on (ns UTC); None if this session cannot serve it any more."""
+        """Add a contract to the session and return its queue of events from `since_ns` on (ns UTC).
+
+        Returns None if this session cannot serve the contract any more.
+        """
         queue = self.queues.get(contract)
         if queue is None and not self.started:
             queue = self.queues[contract] = ContractQueue(contract, symbol, since_ns, self._taken)
@@ -210,7 +213,7 @@ class DatabentoSession:
             self._gateway.pause(on=False)
 
     async def _watch(self) -> None:
-        """Start once all contracts have joined; then check for a stalled connection and slow readers."""
+        """Start the session once all contracts have joined; then check for a stalled connection and slow readers."""
         speedup = self._context.speedup
         while self.open and not self._gathered():
             await asyncio.sleep(GATHER_S / 10 / speedup)

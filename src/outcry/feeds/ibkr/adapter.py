@@ -32,7 +32,7 @@ class IbkrAdapter:
 
 
 def _number(text: str, most: int, field: str) -> int:
-    """Return an integer from 1 to `most`. Raises `InvalidCredential`."""
+    """Parse the text of a form field as an integer from 1 to `most`. Raises `InvalidCredential`."""
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
         raise InvalidCredential("rejected", field)
     return int(text)

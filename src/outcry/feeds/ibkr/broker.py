@@ -1,6 +1,6 @@
-"""Interactive Brokers' connection form, and the capabilities of its feed.
+"""The fields of the web form that connects Interactive Brokers, and the capabilities of its feed.
 
-The host is the user's own machine, so a shared server never connects it (`hosted`).
+The host is the user's own machine, so a server shared by several users never connects to it (`hosted` is false).
 """
 
 from outcry.connections.model import Broker, BrokerField

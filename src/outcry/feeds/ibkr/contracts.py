@@ -1,7 +1,7 @@
-"""Finds our contracts at Interactive Brokers: by symbol, exchange and month, which lead to a contract id (conId).
+"""Finds a contract's id at Interactive Brokers (conId) by symbol, exchange and delivery month.
 
-A contract is matched by delivery month and point value, never by a one-digit year. If none or several match, it is
-unknown.
+Found contracts are compared by delivery month and point value, never by a one-digit year. If none or several match, the
+contract is reported as unknown.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ _EXCHANGES = frozenset({"CME", "CBOT", "NYMEX", "COMEX"})
 
 @dataclass(frozen=True, slots=True)
 class ContractQuery:
-    """A contract search. `month`: `YYYYMM`; empty: all months."""
+    """A search for contracts at Interactive Brokers. `month`: `YYYYMM`; empty: all months."""
 
     symbol: str
     exchange: str
@@ -59,7 +59,10 @@ class IbContractDetails:
 
 
 def contract_query(contract: Contract, universe: Universe) -> ContractQuery:
-    """Return the search for a contract. Raises `FeedRefused` for a product without a known symbol there."""
+    """Return the search for a contract at Interactive Brokers.
+
+    Raises `FeedRefused` for a product whose symbol at Interactive Brokers is not known.
+    """
     product = universe.products.get(contract.root)
     if product is None or product.exchange not in _EXCHANGES:
         raise unknown_contract(contract)
@@ -70,7 +73,7 @@ def contract_query(contract: Contract, universe: Universe) -> ContractQuery:
 def select_contract(
     contract: Contract, universe: Universe, found: Iterable[IbContractDetails]
 ) -> IbContractDetails | None:
-    """Return the result that is the contract; None if none is.
+    """Return the search result that is the requested contract; None if no result matches.
 
     Products may share a symbol (silver and its micro contract), so the point value decides. Raises `FeedRefused` if
     several match.

@@ -1,6 +1,6 @@
 """Maps Interactive Brokers' message codes to the errors that feeds raise.
 
-Error texts are our own with the vendor's code, so they contain no account number or host.
+The error texts are ours and add only the vendor's code. So they contain no account number and no host.
 """
 
 from enum import Enum, auto
@@ -33,14 +33,14 @@ _NOTICES = frozenset({165, 10167, 300, 366})
 
 
 class ReplyKind(Enum):
-    """Kind of a reply with a code that is not an error."""
+    """Meaning of a reply whose message code is not an error."""
 
     NOTICE = auto()
     NO_DATA = auto()
 
 
 def is_notice(code: int) -> bool:
-    """Return whether a message is informational."""
+    """Return whether the code of a TWS message marks it as information, not as an error."""
     return 2100 <= code < 2200 or code in _NOTICES
 
 
@@ -55,7 +55,7 @@ def has_futures(farm: str) -> bool:
 
 
 def read_error(code: int, text: str) -> FeedLost | ReplyKind:
-    """Return the error for a reply to one of our requests, or its kind if the reply is no error."""
+    """Return the error for a reply to one of our requests; if the reply is no error, return the kind of reply."""
     if is_notice(code):
         return ReplyKind.NOTICE
     if code == HISTORY_FAULT:

@@ -33,9 +33,10 @@ _MOST_EMPTY = 3
 
 @dataclass(frozen=True, slots=True)
 class HistoryPlan:
-    """How history from `since_ns` to a cut is loaded: trades, then bars, then trades again (ns UTC).
+    """How to load history: trades, then bars, then trades again.
 
-    Bars cover `bars_from_ns` to `bars_to_ns`, at full minutes; these are equal if there are no bars.
+    History reaches from `since_ns` to the cut, the time at which live trades take over (ns UTC). Bars cover
+    `bars_from_ns` to `bars_to_ns`, at full minutes; these are equal if there are no bars.
     """
 
     since_ns: int
@@ -52,7 +53,8 @@ class HistoryPlan:
 def plan_history(since_ns: int, cut_ns: int) -> HistoryPlan:
     """Return how to load history from `since_ns` to the cut.
 
-    Bars start after an overlap, that is, the first seconds, of which the reader may have the trades already.
+    Bars start some seconds after `since_ns`. For these first seconds trades are loaded, because the reader may have
+    some of them already.
     """
     first_ns = -(-(since_ns + OVERLAP_NS) // NANOS_PER_MINUTE) * NANOS_PER_MINUTE
     last_ns = cut_ns // NANOS_PER_MINUTE * NANOS_PER_MINUTE
@@ -62,7 +64,7 @@ def plan_history(since_ns: int, cut_ns: int) -> HistoryPlan:
 
 
 class History:
-    """Loads a contract's history from one session."""
+    """Loads the history of one contract over one connection to TWS."""
 
     def __init__(
         self, session: IbkrSession, found: IbContractDetails, limiter: HistoryRequestLimiter, clock: Clock
@@ -70,7 +72,10 @@ class History:
         self._session, self._found, self._limiter, self._clock = session, found, limiter, clock
 
     async def pages(self, plan: HistoryPlan) -> AsyncGenerator[Trades | Bars, None]:
-        """Yield everything before the cut, in time order."""
+        """Yield all history before the cut, in order of time.
+
+        The cut is the time at which live trades take over from history.
+        """
         async for page in self._trades(plan.since_ns, plan.bars_from_ns):
             yield page
         if plan.quality is not Quality.TICKS:
@@ -101,10 +106,10 @@ class History:
         return rows_of(ticks, self._clock.now_ns(), RowFlag.BACKFILL)
 
     async def _bars(self, from_ns: int, to_ns: int) -> Rows:
-        """Return bars that begin from `from_ns` to before `to_ns`.
+        """Return one-minute bars that begin from `from_ns` to before `to_ns` (ns UTC).
 
-        The vendor decides how far one day reaches back (more than 24 hours over a weekend), so requests are repeated
-        until the beginning is reached.
+        A request for one day of bars may reach back more than 24 hours, for example over a weekend. So requests are
+        repeated until `from_ns` is reached.
         """
         from_s, to_s = from_ns // NANOS_PER_SECOND, to_ns // NANOS_PER_SECOND
         found: dict[int, Bar] = {}
@@ -153,5 +158,5 @@ class History:
 
 
 def _stamp(at_s: int) -> str:
-    """Return a time in TWS's format."""
+    """Format a time (s UTC) as requests to TWS need it."""
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y%m%d %H:%M:%S UTC")

@@ -26,11 +26,11 @@ class HistoryRequestLimiter:
         self._next_s = 0.0
 
     async def bars(self) -> None:
-        """Wait until bars may be requested."""
+        """Wait until a request for bars may be sent."""
         await self._wait(2**31)
 
     async def trades(self, *, urgent: bool) -> None:
-        """Wait until trades may be requested, and count the request."""
+        """Wait until a request for trades may be sent, and count the request."""
         await self._wait(MAX_REQUESTS if urgent else MAX_BACKGROUND_REQUESTS)
         self._made.append(asyncio.get_running_loop().time())
 

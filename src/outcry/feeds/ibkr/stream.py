@@ -1,7 +1,8 @@
-"""The stream of one contract: history up to a cut, then live trades, while trades replace the bars of history.
+"""The stream of one contract: history up to a cut, then live trades. Later, trades replace the bars of history.
 
-The subscription precedes the history request. The cut is a whole second, at least one second after the subscription by
-TWS's clock, which follows the vendor's servers. Bars are loaded first, so that the stream is live soon.
+The cut is the time at which live trades take over from history. The stream subscribes before it requests history. The
+cut is a whole second, at least one second after the subscription by TWS's clock, which follows the vendor's servers.
+Bars are loaded first, so that the stream is live soon.
 """
 
 import asyncio
@@ -47,7 +48,7 @@ class Stream:
         self._plan = plan_history(0, 0)
 
     async def events(self, since_ns: int, answered_ns: int) -> AsyncGenerator[Event, None]:
-        """Subscribe and yield events from `since_ns` on; trades replace bars from `answered_ns` on (ns UTC).
+        """Subscribe and yield events from `since_ns` on; later, trades replace the bars since `answered_ns` (ns UTC).
 
         If `answered_ns` is 0, trades replace bars from the beginning of the vendor's trade date. Raises
         `NoSubscriptionFree` and the errors of `Feed.open`.
@@ -78,7 +79,7 @@ class Stream:
             yield await channel.take()
 
     async def _settled(self, channel: TickSubscription) -> None:
-        """Wait until TWS has had time to refuse the subscription. Raises its refusal."""
+        """Wait until TWS has had time to refuse the subscription. Raises the error of a refusal."""
         if await is_set_within(channel.began, SETTLE_S / self._speedup):
             channel.check()
 

@@ -1,4 +1,7 @@
-"""The queue of one tick-by-tick subscription. It follows `feeds.inbox`; low-priority events wait for a short queue."""
+"""The queue of one tick-by-tick subscription.
+
+It works like `feeds.inbox`, but low-priority events are queued only while few rows wait.
+"""
 
 import asyncio
 
@@ -32,7 +35,7 @@ def rows_of(ticks: list[Tick], received_ns: int, flags: RowFlag) -> Rows:
 
 
 class TickSubscription(Inbox[Event]):
-    """A subscription's queue of events, filled by the session and read by one stream."""
+    """Queue of events of one tick-by-tick subscription, filled by the session with TWS and read by one stream."""
 
     def __init__(self, request: int) -> None:
         super().__init__()
@@ -66,7 +69,7 @@ class TickSubscription(Inbox[Event]):
             self.began.set()
 
     def mark_doubtful(self, why: Status) -> None:
-        """Queue a report that trades may be missing, and why."""
+        """Queue a status that reports that trades may be missing. why: this status, with the reason."""
         self.doubtful = True
         self.put(why)
 

@@ -42,7 +42,7 @@ class Listener(Protocol):
         ...
 
     def on_message(self, request: int, code: int, text: str) -> None:
-        """Handle a message with a code."""
+        """Handle an error or information message from TWS. code: TWS's number for the message."""
         ...
 
     def on_reply(self, request: int, parts: Sequence[Any], *, done: bool) -> None:
@@ -54,15 +54,15 @@ class Listener(Protocol):
         ...
 
     def on_time(self, at_s: int) -> None:
-        """Handle TWS's time (s UTC)."""
+        """Handle TWS's reply to a request for the time (s UTC)."""
         ...
 
     def on_unreadable(self) -> None:
-        """Handle an unreadable message."""
+        """Handle the arrival of a message from TWS that cannot be decoded."""
         ...
 
     def on_disconnected(self) -> None:
-        """Handle the end of the connection."""
+        """Handle the end of the connection to TWS."""
         ...
 
 
@@ -76,7 +76,10 @@ def price_e9(price: float) -> int:
 
 
 class Tws:
-    """A connection to TWS or IB Gateway. Requests return their id, and raise `ConnectionError` if it has ended."""
+    """A connection to TWS or IB Gateway.
+
+    Methods that send a request return its id. They raise `ConnectionError` if the connection has ended.
+    """
 
     def __init__(self, listener: Listener) -> None:
         for name in ("ib_async", "eventkit"):  # they log accounts, hosts and raw messages
@@ -128,13 +131,19 @@ class Tws:
         return request
 
     def ask_bars(self, found: IbContractDetails, until: str, duration: str) -> int:
-        """Request one-minute bars of all hours that end at or before a time (`YYYYMMDD HH:MM:SS UTC`)."""
+        """Request the one-minute bars that end at or before a time, including those outside regular hours.
+
+        The time is text in the form `YYYYMMDD HH:MM:SS UTC`.
+        """
         request = self._client.getReqId()
         self._client.reqHistoricalData(request, _of(found), until, duration, "1 min", "TRADES", 0, 2, 0, [])
         return request
 
     def ask_ticks(self, found: IbContractDetails, since: str, most: int) -> int:
-        """Request the first trades of all hours at or after a time (`YYYYMMDD HH:MM:SS UTC`)."""
+        """Request the first trades at or after a time, including those outside regular hours.
+
+        The time is text in the form `YYYYMMDD HH:MM:SS UTC`.
+        """
         request = self._client.getReqId()
         self._client.reqHistoricalTicks(request, _of(found), since, "", most, "TRADES", 0, 0, [])
         return request

@@ -1,8 +1,8 @@
 """One connection to TWS, shared by all streams of a feed: requests and replies, subscriptions and the clock.
 
-TWS sends no heartbeats, so the session requests its time regularly; a missing reply reveals a lost connection. While
-the connection behind TWS is broken, no heartbeats are passed on. When it is restored, every stream restarts at its last
-event, because TWS does not send the trades made meanwhile.
+TWS sends no heartbeats, so the session requests TWS's time regularly; a missing reply reveals a lost connection. While
+the connection behind TWS is broken, no heartbeats are passed on. When that connection is restored, every stream
+restarts at its last event, because TWS does not send the trades made meanwhile.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from typing import Any
 
 from outcry.base.clock import Clock
 from outcry.base.tasks import BackgroundTasks
+from outcry.feeds.answer_limit import answer_limit_s
 from outcry.feeds.clock_skew import limit_clock_skew
 from outcry.feeds.ibkr import error_codes
 from outcry.feeds.ibkr.contracts import ContractQuery, IbContractDetails
@@ -64,10 +65,11 @@ class IbkrSession:
     async def begin(self, host: str, port: int, client_id: int) -> None:
         """Connect. Raises `FeedLost`, `OSError`, and `FeedRefused` if the client ID is in use.
 
-        TWS closes the connection without a greeting while it restarts; this is `FeedLost`, so it is retried.
+        While TWS restarts, it closes the connection without a greeting. This raises `FeedLost`, so the feed connects
+        again.
         """
         try:
-            await self._tws.connect(host, port, client_id, GREETING_S / self._speedup)
+            await self._tws.connect(host, port, client_id, answer_limit_s(GREETING_S, self._speedup))
         except ConnectionAbortedError as problem:
             await self._tws.close()
             raise self._refusal or FeedLost("disconnected", "TWS closed the connection at once") from problem
@@ -127,14 +129,14 @@ class IbkrSession:
         return await self._answer(lambda: self._tws.ask_bars(found, until, duration))
 
     async def ticks(self, found: IbContractDetails, since: str, most: int) -> list[Tick]:
-        """Return the first `most` trades at or after a time, plus all other trades of the last one's second."""
+        """Return the first `most` trades at or after a time, and any others in the same second as the last one."""
         return await self._answer(lambda: self._tws.ask_ticks(found, since, most))
 
     async def _answer(self, ask: Callable[[], int]) -> list[Any]:
         request = self._send(ask)
         pending = self._requests[request] = _Request(asyncio.get_running_loop().create_future())
         try:
-            async with asyncio.timeout(ANSWER_S / self._speedup):
+            async with asyncio.timeout(answer_limit_s(ANSWER_S, self._speedup)):
                 return await pending.done
         except TimeoutError as problem:
             raise FeedLost("vendor_error", "TWS did not answer a request") from problem
@@ -193,7 +195,7 @@ class IbkrSession:
         self._received_at_s = asyncio.get_running_loop().time()
 
     def on_batch_end(self) -> None:
-        """Pass on trades received together as one batch."""
+        """Send the trades that TWS delivered together to their streams, as one batch for each stream."""
         received_ns = self._clock.now_ns()
         for channel in self._channels.values():
             channel.flush(received_ns)
@@ -269,7 +271,7 @@ class IbkrSession:
         self._end_streams(_missed())
 
     def on_unreadable(self) -> None:
-        """End the session, because a message cannot be read."""
+        """End the session, because a message from TWS cannot be decoded."""
         self._fail(FeedLost("protocol", "TWS sent unreadable data"))
 
     def on_disconnected(self) -> None:

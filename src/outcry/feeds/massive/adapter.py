@@ -1,4 +1,4 @@
-"""Describes Massive and creates its feeds. The vendor's library is loaded when a feed is created."""
+"""Describes the vendor Massive to the service and creates its feeds. Creating a feed loads the vendor's library."""
 
 from collections.abc import Mapping
 
@@ -41,7 +41,10 @@ class MassiveAdapter:
         )
 
     def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
-        """Create a feed without contacting Massive. Endpoints: `socket` (`ws://host:port`), `rest` (`http://…`)."""
+        """Create a feed without contacting Massive.
+
+        `context.endpoints` may replace the vendor's servers: `socket` (`ws://host:port`) and `rest` (`http://…`).
+        """
         key = given.get("key", "").strip()
         if not key:
             raise InvalidCredential("missing", "key")

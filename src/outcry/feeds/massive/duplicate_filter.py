@@ -1,4 +1,4 @@
-"""Recognises recent history trades that arrive again, in later pages or live.
+"""Drops trades that a stream receives twice: recent trades of history that arrive again, in later pages or live.
 
 Trades are compared as a multiset, so two identical trades stay two. Only the time span that both sources can contain is
 compared.
@@ -37,7 +37,10 @@ class DuplicateFilter:
         return max(self._since_ns, self.newest_ns - TAIL_NS)
 
     def counts(self) -> Counter[Identity]:
-        """Return a copy of the counts of trades passed on. Calls of `new_rows` reduce these counts."""
+        """Return a copy of the counts of trades passed on.
+
+        Several calls of `new_rows` can share the copy; each call reduces its counts.
+        """
         return self._counts.copy()
 
     def record(self, rows: Rows, live: Sequence[Trades]) -> None:
@@ -55,7 +58,7 @@ class DuplicateFilter:
         Rows are compared by multiset: each counted trade removes one equal row.
         """
         counts = self._counts if counts is None else counts
-        if not len(rows) or not counts or int(rows["ts_event"].min()) > self.newest_ns:
+        if not len(rows) or not counts or min(rows["ts_event"].tolist()) > self.newest_ns:
             return rows  # the usual case
         keep = np.ones(len(rows), bool)
         old = np.flatnonzero(rows["ts_event"] <= self.newest_ns)

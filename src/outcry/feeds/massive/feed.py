@@ -1,8 +1,8 @@
 """The Massive feed: pages of history over HTTP, then live trades from the socket.
 
 The subscription is confirmed before history is read, and history is read until it reaches the first live trade, so no
-trade is lost. Trades that both sources sent are passed on once. They are recognised by counting equal trades, not by
-clocks.
+trade is lost. Trades that both sources sent are passed on once. Such trades are recognised by counting equal trades,
+not by comparing clocks.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ MAX_PAGES = 2_000
 class MassiveFeed:
     """Live feed of Massive for one API key. Implements `Feed`.
 
-    `context.endpoints`: `socket` and `rest` replace the vendor's own.
+    `context.endpoints` may replace the vendor's servers: `socket` and `rest`.
     """
 
     run = ""
@@ -73,7 +73,8 @@ class MassiveFeed:
             duplicates = DuplicateFilter(_from_ns(since, self._context, self.caps))
             async for event in self._history(ticker, since, channel, duplicates):
                 yield event
-            async for event in channel.events():
+            while True:
+                event = await channel.take()
                 if not isinstance(event, Trades):
                     yield event
                 elif len(rows := duplicates.new_rows(event.rows)):
@@ -144,6 +145,9 @@ class MassiveFeed:
 
 
 def _from_ns(since: Cursor, context: AdapterContext, caps: FeedCaps) -> int:
-    """Return where history begins: at the cursor, or as far back as it is available (ns UTC, a whole millisecond)."""
+    """Return where history begins (ns UTC, a whole millisecond).
+
+    It begins at the cursor, or later if the vendor does not have history from so far back.
+    """
     first_ns = max(since.since_ns, context.clock.now_ns() - caps.reach_ns)
     return first_ns - first_ns % NANOS_PER_MS

@@ -4,18 +4,19 @@ Prices are parsed as decimals, not as binary floats. Times are truncated to mill
 socket sends no more and a trade must look the same from either source.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
-import numpy as np
 
+from outcry.feeds.live_rows import LiveValues, rows_of
 from outcry.feeds.number_parsing import parse_lots, parse_price_e9
 from outcry.feeds.shared_session import CredentialsRejected
 from outcry.market.units import NANOS_PER_MS
-from outcry.trades.feed import LIVE_TRADE, FeedLost, FeedRefused, RowFlag
+from outcry.trades.feed import FeedLost, FeedRefused, RowFlag
 from outcry.trades.records import Rows
 
 #: Statuses of success.
@@ -63,6 +64,9 @@ class Page(NamedTuple):
     following: dict[str, str] | None
 
 
+#: A market has few distinct prices and sizes.
+_price_e9, _lots = lru_cache(4096)(parse_price_e9), lru_cache(1024)(parse_lots)
+
 _FRAME = msgspec.json.Decoder(list[Message])
 _ANSWER = msgspec.json.Decoder(Answer)
 
@@ -86,7 +90,8 @@ def read_answer(text: str | bytes) -> Answer:
 def next_page(answer: Answer) -> dict[str, str] | None:
     """Return the query parameters of the next page; None after the last.
 
-    Only the parameters of the vendor's URL are used, without an API key, so that it cannot choose the host.
+    The vendor sends the next page's URL. Only the parameters of this URL are used, without an API key, so that the
+    vendor cannot choose the host.
     """
     asked = dict(parse_qsl(urlsplit(answer.next_url).query))
     asked.pop("apiKey", None)
@@ -95,46 +100,38 @@ def next_page(answer: Answer) -> dict[str, str] | None:
 
 def live_rows(trades: Sequence[Message], received_ns: int) -> Rows:
     """Return live trades as `LIVE_TRADE` rows. Raises `FeedLost`."""
-    trades = [m for m in trades if m.p is not None]
-    times = [m.t * NANOS_PER_MS if m.t < _LARGEST_MS else m.t for m in trades]
-    rows = _rows(
-        times, [m.p for m in trades if m.p is not None], [m.s for m in trades], [m.q for m in trades]
+    return _rows(
+        (
+            (m.t * NANOS_PER_MS if m.t < _LARGEST_MS else m.t, m.p, m.s, m.q)
+            for m in trades
+            if m.p is not None
+        ),
+        received_ns,
+        0,
     )
-    rows["ts_recv"] = received_ns
-    return rows
 
 
 def history_rows(trades: Sequence[Result], received_ns: int) -> Rows:
     """Return historical trades as `LIVE_TRADE` rows. Raises `FeedLost`."""
-    rows = _rows(
-        [r.timestamp for r in trades],
-        [r.price for r in trades],
-        [r.size for r in trades],
-        [r.sequence_number for r in trades],
+    return _rows(
+        ((r.timestamp, r.price, r.size, r.sequence_number) for r in trades),
+        received_ns,
+        int(RowFlag.BACKFILL),
     )
-    rows["ts_recv"], rows["flags"] = received_ns, int(RowFlag.BACKFILL)
-    return rows
 
 
-def _rows(
-    times: Sequence[int], prices: Sequence[Decimal], sizes: Sequence[Decimal], sequences: Sequence[int]
-) -> Rows:
-    rows = np.zeros(len(times), LIVE_TRADE)
+def _rows(trades: Iterable[tuple[int, Decimal, Decimal, int]], received_ns: int, flags: int) -> Rows:
+    """Return trades (time, price, size, sequence) as rows, without those of size 0. Raises `FeedLost`."""
+    rows: list[LiveValues] = []
     try:
-        e9 = {price: parse_price_e9(price) for price in set(prices)}  # few distinct prices
-        rows["price"] = [e9[price] for price in prices]
-        rows["size"] = [parse_lots(size) for size in sizes]
-        rows["ts_event"] = times
-    except (
-        ValueError,
-        TypeError,
-        OverflowError,
-    ):  # a set cannot contain a signalling NaN
+        for at_ns, price, size, sequence in trades:
+            price_e9, lots = _price_e9(price), _lots(size)
+            if lots:
+                at_ms_ns = at_ns - at_ns % NANOS_PER_MS
+                rows.append((at_ms_ns, received_ns, price_e9, lots, b"N", flags, sequence & 0xFFFFFFFF, 0))
+        return rows_of(rows)
+    except (ValueError, OverflowError, TypeError):  # a signalling NaN is no key of a cache
         raise FeedLost("protocol", "Massive sent an invalid trade") from None
-    rows["ts_event"] -= rows["ts_event"] % NANOS_PER_MS
-    rows["side"] = b"N"
-    rows["sequence"] = [number & 0xFFFFFFFF for number in sequences]
-    return rows[rows["size"] > 0]
 
 
 def complaint(status: str, text: str) -> FeedLost | CredentialsRejected:

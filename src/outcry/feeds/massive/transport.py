@@ -8,8 +8,9 @@ library.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,9 +19,12 @@ from massive.exceptions import AuthError, BadResponse
 from massive.websocket.models.common import Market
 from urllib3.exceptions import HTTPError, MaxRetryError, ResponseError
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import DATA_OPCODES, Frame
+from websockets.protocol import Event
 
 from outcry.base.clock import Clock
 from outcry.base.tasks import BackgroundTasks
+from outcry.feeds.answer_limit import answer_limit_s
 from outcry.feeds.massive.protocol import (
     WELL,
     Answer,
@@ -62,6 +66,37 @@ _OK = 200
 _SILENT_LOGGER = silence_loggers("WebSocketClient", "RESTClient", "outcry.feeds.massive.unheard")
 
 
+class _Connection(DirectConnection):
+    """A connection that passes each message to `on_message` as soon as it is received, and closes if that fails.
+
+    The library creates a task and a timer for each message it reads, which costs more than the message itself.
+    Therefore only the messages of the login, up to `is_signed_in`, are passed to the library too.
+    """
+
+    def __init__(
+        self, *given: Any, on_message: Callable[[bytes], None], is_signed_in: Callable[[], bool], **named: Any
+    ) -> None:
+        super().__init__(*given, **named)
+        self._on_message, self._is_signed_in = on_message, is_signed_in
+        self._parts: list[bytes] = []
+
+    def process_event(self, event: Event) -> None:
+        """Handle a frame, or the response to the handshake."""
+        if not isinstance(event, Frame) or event.opcode not in DATA_OPCODES:
+            super().process_event(event)
+            return
+        if not self._is_signed_in():
+            super().process_event(event)
+        self._parts.append(bytes(event.data))
+        if event.fin:
+            message = b"".join(self._parts)
+            self._parts.clear()
+            try:
+                self._on_message(message)
+            except FeedLost:
+                self.transport.abort()
+
+
 class Socket:
     """One WebSocket connection to Massive, signed in once `signed_in` returns. Implements `VendorSession`.
 
@@ -91,9 +126,9 @@ class Socket:
 
     # -- the library's JSON module, with which it reads the greeting and the login reply itself
 
-    def loads(self, text: str | bytes) -> Any:
-        """Decode a message for the library and handle its statuses."""
-        self._handle_frame(text)
+    @staticmethod
+    def loads(text: str | bytes) -> Any:
+        """Decode a message for the library."""
         return msgspec.json.decode(text)
 
     @staticmethod
@@ -112,7 +147,7 @@ class Socket:
         """Wait for the login reply. Raises `CredentialsRejected`, `FeedLost`, `FeedRefused`, `TimeoutError`."""
         answered = asyncio.ensure_future(self._signed_in.wait())
         try:
-            async with asyncio.timeout(SIGN_IN_S / self._speedup):
+            async with asyncio.timeout(answer_limit_s(SIGN_IN_S, self._speedup)):
                 await asyncio.wait({answered, self._running}, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:
             await self.close()
@@ -126,9 +161,9 @@ class Socket:
         self._tasks.start("massive heartbeats", self._beat())
 
     async def subscribed(self, ticker: str, channel: StreamChannel) -> None:
-        """Wait until a subscription is confirmed. It lasts as long as the connection.
+        """Wait until a subscription is confirmed. The subscription lasts as long as the connection.
 
-        Raises the vendor's refusal, also if it came earlier.
+        Raises the error if the vendor refuses the subscription, even if it refused before this call.
         """
         if ticker in self._refused:
             raise self._refused[ticker]
@@ -136,7 +171,7 @@ class Socket:
             self._confirmed[ticker] = asyncio.Event()
             self._client.subscribe(f"T.{ticker}")
         try:
-            async with asyncio.timeout(_NOTICED_S + ANSWER_S / self._speedup):
+            async with asyncio.timeout(_NOTICED_S + answer_limit_s(ANSWER_S, self._speedup)):
                 await channel.beside(self._confirmed[ticker].wait())
         except TimeoutError:
             raise FeedLost("vendor_error", "Massive did not confirm a subscription") from None
@@ -155,12 +190,14 @@ class Socket:
         problem = FeedLost("disconnected", "Massive closed the connection")
         try:
             await self._client.connect(
-                self._on_frame, logger=_SILENT_LOGGER, ping_interval=None, max_size=2**24,
-                create_connection=DirectConnection,
+                _ignore, logger=_SILENT_LOGGER, ping_interval=None, max_size=2**24, compression=None,
+                create_connection=partial(
+                    _Connection, on_message=self._on_message, is_signed_in=self._signed_in.is_set
+                ),
             )  # fmt: skip
         except AuthError:
             problem = FeedLost("login_refused")  # the status had more details
-        except FeedLost as found:
+        except FeedLost as found:  # of a redirect
             problem = found
         except (ConnectionClosed, OSError) as found:
             problem = FeedLost("disconnected", f"the connection to Massive failed: {type(found).__name__}")
@@ -168,11 +205,15 @@ class Socket:
             problem = FeedLost("protocol", f"protocol error in the Massive client: {type(found).__name__}")
         self.board.fail(problem)
 
-    async def _on_frame(self, text: Any) -> None:
-        self._handle_frame(text)
+    def _on_message(self, text: bytes) -> None:
+        try:
+            self._handle_message(text)
+        except FeedLost as problem:
+            self.board.fail(problem)
+            raise
 
-    def _handle_frame(self, text: str | bytes) -> None:
-        """Handle a received frame: trades of many tickers, or statuses."""
+    def _handle_message(self, text: bytes) -> None:
+        """Handle a received message: trades of many tickers, or statuses. Raises `FeedLost`."""
         received_ns = self._clock.now_ns()
         trades: defaultdict[str, list[Message]] = defaultdict(list)
         for message in read_frame(text):
@@ -183,11 +224,11 @@ class Socket:
         for ticker, found in trades.items():
             rows = live_rows(found, received_ns)
             if len(rows):
-                self._lag.record(received_ns, int(rows["ts_event"].min()))
+                self._lag.record(received_ns, min(rows["ts_event"].tolist()))
                 self.board.put(ticker, Trades(rows))
 
     def _on_status(self, status: str, text: str) -> None:
-        """Apply a status to one subscription, to all unconfirmed ones, or to the connection."""
+        """Handle a status message, which concerns one subscription, all unconfirmed ones, or the connection."""
         named = [ticker for ticker in self._confirmed if f"T.{ticker}" in text.replace(",", " ").split()]
         if status == "auth_success":
             self._signed_in.set()
@@ -209,8 +250,8 @@ class Socket:
     def _end(self, ticker: str, problem: FeedLost) -> None:
         """End the streams of a ticker with an error.
 
-        A refusal lasts as long as the connection. After any other error the next reader subscribes again, which the
-        library does only for tickers missing from `subs`.
+        A refusal stays valid as long as the connection. After any other error, an unconfirmed subscription is removed
+        from the library's `subs`, so that the library subscribes again for the next reader.
         """
         if isinstance(problem, FeedRefused):
             self._refused[ticker] = problem
@@ -223,6 +264,10 @@ class Socket:
         socket = self._client.websocket
         if socket is not None:
             await send_heartbeats(self.board, self._lag, socket.ping, self._clock, self._speedup)
+
+
+async def _ignore(_: Any) -> None:
+    """Ignore a message that the library read; `_Connection` has passed it on already."""
 
 
 class _Bounded(RESTClient):
@@ -256,7 +301,7 @@ class Rest:
     """Loads history over HTTP on its own threads, so that a slow vendor delays nothing else. base: `https://host`."""
 
     def __init__(self, key: str, base: str, speedup: float) -> None:
-        limit_s = max(1.0, ANSWER_S / speedup)
+        limit_s = answer_limit_s(ANSWER_S, speedup)
         self._client = _Bounded(key, connect_timeout=limit_s, read_timeout=limit_s, retries=0, base=base)
         self._threads = ThreadPoolExecutor(_THREADS, "outcry-massive")
 

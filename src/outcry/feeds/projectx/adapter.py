@@ -1,4 +1,7 @@
-"""Adapter of ProjectX: its form fields and capabilities, without loading its library."""
+"""Adapter of ProjectX: the fields of its connection form and the capabilities of its feed.
+
+Importing this module does not load the vendor's library.
+"""
 
 from collections.abc import Mapping
 
@@ -22,7 +25,8 @@ CAPS = FeedCaps(
 class ProjectXAdapter:
     """Creates ProjectX feeds. Implements `BrokerAdapter`.
 
-    Not hosted, because TopstepX forbids connections from a server.
+    The feeds run only in the agent on the user's machine (`hosted` is false), because TopstepX forbids connections from
+    a server.
     """
 
     library = "pysignalr"
@@ -53,7 +57,11 @@ class ProjectXAdapter:
         )
 
     def feed(self, given: Mapping[str, str], context: AdapterContext) -> Feed:
-        """Create a feed without connecting yet. Endpoint names: `api` and `hub`, both `http://host:port`."""
+        """Create a feed without connecting yet.
+
+        `context.endpoints` may replace the vendor's servers: `api` and `hub`, both `http://host:port`. Raises
+        `InvalidCredential`.
+        """
         firm = FIRMS.get(given.get("firm", "") or "topstepx")
         if firm is None:
             raise InvalidCredential("rejected", "firm")

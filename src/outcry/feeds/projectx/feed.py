@@ -67,7 +67,7 @@ class BackfillSeam:
     def defer(self, event: Trades) -> None:
         """Store trades at or after the cut, to send them after the bars.
 
-        Of earlier trades store only the seconds, which follow as bars.
+        For earlier trades, store only the seconds in which they were made, because bars of these seconds follow.
         """
         rows = event.rows
         times = rows["ts_event"]

@@ -1,6 +1,6 @@
 """Hosts of the firms on ProjectX.
 
-The hosts are fixed here and never entered by a user. Each host is the one that the firm's own clients connect to.
+The hosts are fixed here, and users cannot enter others. They are the hosts that the firms' own clients connect to.
 """
 
 from collections.abc import Mapping

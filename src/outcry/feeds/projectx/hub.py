@@ -1,8 +1,9 @@
 """Connection to ProjectX's market hub through a SignalR client, shared by all contracts.
 
-Only this module uses the client library. It connects once; the feed decides about reconnecting. The URL of the hub
-contains the token, as the vendor requires. Therefore nothing is logged, no error repeats the URL, and no redirect or
-negotiation can lead to another host. Replies to pings and the hub's heartbeats show that the connection is alive.
+Only this module uses the client library. The client connects once, because the feed decides when to reconnect. The URL
+of the hub contains the token, as the vendor requires. Therefore nothing is logged, no error repeats the URL, and no
+redirect or negotiation can lead to another host. Replies to pings and the hub's heartbeats show that the connection is
+alive.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from outcry.base.clock import Clock
 from outcry.base.http_client import system_resolution
 from outcry.base.log_events import discard
 from outcry.base.tasks import BackgroundTasks
+from outcry.feeds.answer_limit import answer_limit_s
 from outcry.feeds.projectx.protocol import parse_volume_counter, trade_rows
 from outcry.feeds.redirects import redirect_refused, refusing_redirects
 from outcry.feeds.response_body import read_body
@@ -59,7 +61,7 @@ class _Transport(WebsocketTransport):
     received_s = 0.0
 
     async def run(self) -> None:
-        """Connect, shake hands and read until the connection ends; raises why it ended."""
+        """Connect, shake hands and read until the connection ends. Raises the error that ended the connection."""
         await self._set_state(ConnectionState.connecting)
         await self._negotiate()
         async with connect(
@@ -100,7 +102,7 @@ class _Transport(WebsocketTransport):
 
 
 class _Client(SignalRClient):
-    """The SignalR client with the changed transport."""
+    """The SignalR client of the library, with `_Transport` as its transport."""
 
     def __init__(self, url: str, token: str) -> None:
         super().__init__(url)
@@ -142,7 +144,7 @@ class Hub:
         """
         ready = asyncio.ensure_future(self._ready.wait())
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S / self._speedup):
+            async with asyncio.timeout(answer_limit_s(CONNECT_TIMEOUT_S, self._speedup)):
                 await asyncio.wait({ready, self._run_task}, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:
             await self.close()
@@ -159,7 +161,7 @@ class Hub:
     async def subscribed(self, contract_id: str, channel: StreamChannel) -> None:
         """Subscribe to a contract and wait for the confirmation; the subscription lasts as long as the connection."""
         try:
-            async with asyncio.timeout(max(1.0, ANSWER_TIMEOUT_S / self._speedup)):
+            async with asyncio.timeout(answer_limit_s(ANSWER_TIMEOUT_S, self._speedup)):
                 if contract_id not in self._confirmed:
                     confirmed = self._confirmed[contract_id] = asyncio.Event()
                     await self._invoke("SubscribeContractTrades", contract_id, confirmed.set)

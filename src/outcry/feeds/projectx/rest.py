@@ -16,6 +16,7 @@ import numpy as np
 
 from outcry.base.clock import Clock
 from outcry.base.http_client import system_resolution
+from outcry.feeds.answer_limit import answer_limit_s
 from outcry.feeds.clock_skew import limit_clock_skew
 from outcry.feeds.projectx.protocol import Answer, ListedContract, bar_rows, login_problem, read_answer
 from outcry.feeds.redirects import refusing_redirects
@@ -35,7 +36,7 @@ PAGE_BARS, MAX_REQUESTS, PERIOD_S = 20_000, 30, 30.0
 
 
 class ProjectXRest:
-    """HTTP client of one user. `base` is `https://host`."""
+    """HTTP client of one user's ProjectX account. `base` is `https://host`."""
 
     def __init__(self, user: str, key: str, base: str, clock: Clock, speedup: float) -> None:
         self._user, self._key, self._base = user, key, base
@@ -47,9 +48,9 @@ class ProjectXRest:
         self._clock_offset_ns = 0
 
     def vendor_ns(self) -> int:
-        """Return the current time by the vendor's clock (ns UTC), at most a second late.
+        """Return the current time by the vendor's clock (ns UTC), at most a second behind.
 
-        It is the time of the last `Date` header plus the time since.
+        It is the time of the last `Date` header plus the time that has passed since.
         """
         return self._clock.now_ns() + self._clock_offset_ns
 
@@ -69,9 +70,9 @@ class ProjectXRest:
     ) -> list[Rows]:
         """Fetch the bars of a time span page by page.
 
-        A full page is incomplete, so the rest of the span is requested too. The rest is the time before and after the
-        page. The vendor seems to return the newest bars of a span. Once a response confirms this (`newest_first`), the
-        time after a page is not requested again.
+        A page with the maximum number of bars may lack some of the span, so the time before and after the page is
+        requested too. The vendor seems to return the newest bars of a span. Once a response confirms this
+        (`newest_first`), the time after a page is not requested again.
         """
         if first_ns >= end_ns:
             return []
@@ -135,7 +136,7 @@ class ProjectXRest:
 
     async def _post(self, path: str, body: Mapping[str, object], token: str) -> tuple[int, bytes]:
         if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=max(1.0, ANSWER_TIMEOUT_S / self._speedup))
+            timeout = aiohttp.ClientTimeout(total=answer_limit_s(ANSWER_TIMEOUT_S, self._speedup))
             self._session = aiohttp.ClientSession(
                 connector=system_resolution(), timeout=timeout, trace_configs=refusing_redirects("ProjectX")
             )

@@ -16,7 +16,7 @@ _ID = re.compile(rf"CON\.F\.US\.([A-Z0-9]{{1,6}})\.([{MONTH_CODES}])([0-9]{{2}})
 
 
 def contract_id(universe: Universe, contract: Contract) -> str | None:
-    """Return the vendor's id of a contract by our table; None for a product it does not list."""
+    """Return the vendor's id of a contract by our table; None for a product that the table does not list."""
     product = universe.products.get(contract.root)
     if product is None or not product.projectx:
         return None

@@ -1,8 +1,8 @@
 """Clock of the demo: always in market hours, at the speed of the real clock.
 
 It depends only on when it was started and on the real clock, and it never goes back. It starts in the middle of a
-trading morning and skips all times when the markets are closed. Products that trade on Saturdays (crypto) are ignored
-for this, or the demo would spend weekends with nothing else open.
+trading morning and skips all times when the markets are closed. Markets that trade on Saturdays (crypto) are left out
+here; otherwise the demo would spend weekends with only these markets open.
 """
 
 import threading

@@ -2,7 +2,8 @@
 
 A script is a sequence of knots `(phase, offset)`, that is, points that the price passes through. Phases 0 to 1 are the
 first hour, and phases 1 to 2 the remaining session. Offsets are from the open, in units of the product's usual range.
-Rules §7 define the open and day types; the noise between the knots can still lead to another type.
+The package `outcry.market` later determines the day's types from the trades. The noise between the knots can lead to
+other types than the script planned.
 """
 
 from bisect import bisect
@@ -194,7 +195,10 @@ def _trend_steps(rng: np.random.Generator, at: float, side: int) -> list[Knot]:
 
 
 def _with_news(rng: np.random.Generator, knots: list[Knot]) -> tuple[list[Knot], float]:
-    """Add a news event: a jump within minutes that retraces by half or more."""
+    """Return the knots with a news event added, and the event's phase.
+
+    The event is a jump within minutes that retraces by half or more.
+    """
     at = rng.uniform(1.05, 1.8)
     before = float(np.interp(at, [p for p, _ in knots], [o for _, o in knots]))
     jump = rng.choice((-1.0, 1.0)) * rng.uniform(0.15, 0.3)

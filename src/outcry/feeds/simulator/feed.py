@@ -48,7 +48,7 @@ _CAPS = FeedCaps(
 class SimulatorFeed:
     """Live feed of the simulated market. Implements `Feed`.
 
-    `run` identifies a run whose clock does not continue that of the previous run.
+    `run`: id of this execution. It is new each time the simulated clock starts anew instead of continuing.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class SimulatorFeed:
                 return
 
     async def close(self) -> None:
-        """End every stream when it next reads the clock."""
+        """End the feed. Every stream ends when it next reads the clock."""
         self._closed = True
 
     def _received_until_ns(self) -> int:

@@ -18,7 +18,8 @@ def past_sessions(
 ) -> Iterator[tuple[Session, Rows]]:
     """Yield the sessions of the last `count` trade dates before `until`, in order of their open, with their trades.
 
-    All trades are of `contract`, even if another was the front then, because levels never mix contracts.
+    All trades are of `contract`, even if another contract was the front contract then, because levels never mix
+    contracts.
     """
     first = until - timedelta(days=count * _DAYS_EACH + _DAYS_MORE)
     sessions = calendar.sessions(contract.root, first, until - timedelta(days=1))

@@ -1,8 +1,8 @@
 """The simulated market: the trades of each session of each product.
 
-It has no state that changes a result. Twenty weekdays form a block, and the price level at the start of each block is
-drawn independently. So a session can be computed without the sessions before it, and prices do not drift over the
-years. An overnight session starts where the regular session before it closed.
+Results depend on no earlier call. Twenty weekdays form a block, and the price level at the start of each block is drawn
+independently. So a session can be computed without the sessions before it, and prices do not drift over the years. An
+overnight session starts where the regular session before it closed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ class SimulatedMarket:
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """The simulated products."""
+        """The product codes of all simulated products, such as `ES`."""
         return tuple(self._traits)
 
     def trades(self, contract: Contract, session: Session) -> Rows:

@@ -13,8 +13,8 @@ from outcry.market.units import e9_from_text
 class ProductTraits:
     """Price level, range and activity of one simulated product.
 
-    `level_ticks` is the price it returns to, `range_ticks` the usual range of a regular session. `per_hour` is the
-    usual number of trades in an hour of regular trading, `lots` the mean size of a trade.
+    `level_ticks`: the level to which the price returns over the weeks. `range_ticks`: the usual range of a regular
+    session. `per_hour`: the usual number of trades in an hour of regular trading. `lots`: the mean size of a trade.
     """
 
     level_ticks: int

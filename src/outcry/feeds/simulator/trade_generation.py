@@ -1,8 +1,9 @@
 """Generate the trades of a planned session as arrays: times, prices, sizes and aggressors.
 
-Trades cluster in bursts and where the plan is active. Between two knots the price is a Brownian bridge in trade time,
-so busy minutes move it more. The bridge lies between a bid and an offer one tick apart. The nearer it is to the offer,
-the more often a trade is at the offer.
+Trades cluster in bursts, and in the times that the plan marks as active. The plan's knots are points that the price
+passes through. Between two knots the price is a Brownian bridge that moves with each trade, so it moves more in busy
+minutes. The bridge lies between a bid and an offer one tick apart. The nearer it is to the offer, the more often a
+trade is at the offer.
 """
 
 from collections.abc import Sequence
@@ -81,20 +82,27 @@ def generate_trades(
 
 
 def _spread_over_session(share: Floats, activity: Floats) -> Floats:
-    """Map shares of all trades (0 to 1) to shares of the session's time, by its activity."""
+    """Map shares of a session's trades (0 to 1) to shares of its time, with more trades where `activity` is high."""
     total = np.concatenate(([0.0], np.cumsum((activity[1:] + activity[:-1]) / 2)))
     return np.interp(share, total / total[-1], np.linspace(0.0, 1.0, len(total)))
 
 
 def _brownian_bridge(at: Floats, walk: Floats, clock: Floats, knots_ns: Sequence[float]) -> Floats:
-    """Make a random walk 0 at each knot, by subtracting its interpolation between the knots."""
+    """Return a random walk that is 0 at each knot (a point that the price must pass through).
+
+    The interpolation of the walk between the knots is subtracted from it.
+    """
     places = np.minimum(np.searchsorted(at, knots_ns), len(at) - 1)
     places = np.unique(places)
     return walk - np.interp(clock, clock[places], walk[places])
 
 
 def _apply_constraints(mid: Floats, at: Floats, plan: SessionPlan) -> None:
-    """Keep an open drive on its side of the open, and cut a poor extreme off at the second bracket's extreme."""
+    """Limit the prices `mid` to what the plan requires for an open drive and for poor extremes.
+
+    In an open drive, the price stays on its side of the open. A poor extreme is cut off at the extreme of the bracket
+    that reached second furthest, so that two brackets share it.
+    """
     if plan.drive:
         hour = mid[: int(np.searchsorted(at, plan.floor_ns))]
         bound = plan.knots_ticks[0]

@@ -1,4 +1,7 @@
-"""Adapter of tastytrade: its form fields and capabilities, without loading its client."""
+"""Adapter of tastytrade: the fields of its connection form and the capabilities of its feed.
+
+Importing this module does not load the client.
+"""
 
 from collections.abc import Mapping
 
@@ -16,7 +19,8 @@ _REACH_NS = 30 * NANOS_PER_DAY
 class TastytradeAdapter:
     """Creates tastytrade feeds. Implements `BrokerAdapter`.
 
-    Endpoint names: `api`, and `dxlink` for an additional trusted market data URL.
+    `context.endpoints` may name other servers: `api` replaces the REST server, and `dxlink` is one more market data URL
+    to trust.
     """
 
     library = ""

@@ -1,7 +1,7 @@
 """A dxLink channel: the subscriptions of one contract and the events received for them.
 
-A reader that falls behind and an error reported for the channel end this channel only (dxLink WebSocket specification
-1.0.2).
+If a reader falls behind or the vendor reports an error for a channel, only this channel ends (dxLink WebSocket
+specification 1.0.2).
 """
 
 import asyncio

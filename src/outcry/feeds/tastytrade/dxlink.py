@@ -1,7 +1,8 @@
 """One dxLink connection: handshake, heartbeats, and one channel per contract.
 
 A connection without data for longer than the heartbeats allow is closed, because a half-open socket reports nothing.
-Only the message that carries the token contains it (dxLink WebSocket specification 1.0.2; RFC 6455 §5.5.2, pings).
+The token is sent in the sign-in message and appears nowhere else, for example in errors (dxLink WebSocket specification
+1.0.2; RFC 6455 §5.5.2, pings).
 """
 
 import asyncio
@@ -15,6 +16,7 @@ import msgspec
 
 from outcry import __version__
 from outcry.base.tasks import BackgroundTasks
+from outcry.feeds.answer_limit import answer_limit_s
 from outcry.feeds.shared_session import CredentialsRejected
 from outcry.feeds.tastytrade.channel import FeedChannel, Message, error_of
 from outcry.feeds.tastytrade.rest import QuoteToken
@@ -42,6 +44,10 @@ class Timeouts:
     def s(self, usual_s: float) -> float:
         """Return a time limit divided by `speedup`."""
         return usual_s / self.speedup
+
+    def answer_s(self, usual_s: float) -> float:
+        """Return how long to wait for an answer of the vendor."""
+        return answer_limit_s(usual_s, self.speedup)
 
 
 class DxLinkConnection:
@@ -84,7 +90,7 @@ class DxLinkConnection:
         if self._failure is not None:
             channel.end(self._failure)
         try:
-            await channel.start(self.timeouts.s(_CONNECT_TIMEOUT_S))
+            await channel.start(self.timeouts.answer_s(_CONNECT_TIMEOUT_S))
         except BaseException:
             await self.close_channel(channel)
             raise
@@ -186,7 +192,7 @@ async def connect(
 ) -> DxLinkConnection:
     """Connect and sign in. Raises `CredentialsRejected`, `FeedLost`."""
     try:
-        async with asyncio.timeout(timeouts.s(_CONNECT_TIMEOUT_S)):
+        async with asyncio.timeout(timeouts.answer_s(_CONNECT_TIMEOUT_S)):
             ws = await http.ws_connect(
                 quote_token.url,
                 autoping=False,

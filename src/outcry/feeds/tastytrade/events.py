@@ -1,8 +1,8 @@
 """Parsers for dxLink events: trades of `TimeAndSale`, bars of `Candle`, and the flags of their delivery.
 
-Prices are parsed from decimal text to 10⁻⁹ units, never through a float; `NaN` makes no trade. A sale (an event of time
-and sales) that is not a valid tick is not part of the auction. Valid ticks of spread legs and of extended hours are
-part of it. (dxFeed documentation of `TimeAndSale` and `IndexedEvent`.)
+Prices are parsed from decimal text to 10⁻⁹ units, never through a float; a price of `NaN` makes no trade. A sale (an
+event of time and sales) counts as a trade only if the vendor marks it as a valid tick. Valid ticks of spread legs and
+of extended hours count too. (dxFeed documentation of `TimeAndSale` and `IndexedEvent`.)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +79,10 @@ class Candle:
 
 
 def rows_of(data: Sequence[Any], fields: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Event]]:
-    """Yield the events of a `FEED_DATA` message with their types, in either format. Raises `FeedLost`."""
+    """Yield the events of a `FEED_DATA` message with their types. Raises `FeedLost`.
+
+    The message may contain objects with names, or only the values in the order of `fields`.
+    """
     if not data or isinstance(data[0], dict):
         for event in cast("Sequence[Event]", data):
             yield event.get("eventType", ""), event

@@ -17,6 +17,7 @@ from yarl import URL
 from outcry import __version__
 from outcry.base.clock import Clock
 from outcry.base.http_client import system_resolution
+from outcry.feeds.answer_limit import answer_limit_s
 from outcry.feeds.redirects import refusing_redirects
 from outcry.feeds.response_body import read_body
 from outcry.feeds.shared_session import CredentialsRejected
@@ -72,7 +73,7 @@ class TastytradeRest:
         self._credentials, self._clock = credentials, clock
         self._base = places.get("api", SANDBOX_URL if credentials.sandbox else PRODUCTION_URL)
         self._trusted_places = {_place(URL(place)) for place in places.values()}
-        self._timeout_s = _TIMEOUT_S / speedup
+        self._timeout_s = answer_limit_s(_TIMEOUT_S, speedup)
         self._tokens = TokenSource(self._renew, clock)
         self._http: aiohttp.ClientSession | None = None
 

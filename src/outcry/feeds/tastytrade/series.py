@@ -1,8 +1,8 @@
 """The two event series of a contract: sales (time and sales, that is, its list of trades, past and live) and candles.
 
 The server sends each series as a snapshot and then updates. A snapshot is complete when its last event has arrived and
-no change is pending. It is sent newest first, so a truncated one lacks its oldest events. A sale that changes after
-this feed has sent it becomes an amendment; otherwise only its latest form is sent.
+no change is pending. Snapshots are sent newest first, so a truncated snapshot lacks its oldest events. A sale that
+changes after this feed has sent it becomes an amendment; otherwise only its latest form is sent.
 """
 
 from collections import deque
@@ -43,8 +43,8 @@ _SNAPSHOT_OVER = SNAPSHOT_END | SNAPSHOT_SNIP
 class SaleSeries:
     """The series of a contract's sales (time and sales).
 
-    `begun`: whether its history has started to arrive; `whole`: whether it is complete; `short`: whether its oldest
-    part is missing. `sent`: ids of the last sales that the previous stream has sent on.
+    `begun`: whether the history of sales has started to arrive; `whole`: whether this history is complete; `short`:
+    whether its oldest part is missing. `sent`: ids of the last sales that the previous stream has passed on.
     """
 
     def __init__(self, scale: Decimal, clock: Clock, sent: deque[int], since_ns: int) -> None:
@@ -157,7 +157,7 @@ def _amend(sale: Sale) -> Amend:
 class CandleSeries:
     """The series of one-minute candles.
 
-    `whole` is set when all requested candles have arrived, `short` if the oldest are missing.
+    `whole` is set when all requested candles have arrived, `short` if the server left out the oldest.
     """
 
     def __init__(self, scale: Decimal) -> None:
@@ -191,9 +191,9 @@ class CandleSeries:
         return min(self._bars, default=None)
 
     def reached_by(self, sales: int) -> int:
-        """Return the start (ns UTC) of the longest span of whole minutes up to now with at most `sales` sales.
+        """Return the earliest start of a minute (ns UTC) since which at most `sales` sales were made.
 
-        Return 0 if all candles fit.
+        The number of sales is taken from the candles. Returns 0 if all candles together count at most `sales` sales.
         """
         for at_ns in sorted(self._bars, reverse=True):
             sales -= self._counts[at_ns]

@@ -60,7 +60,7 @@ class HistorySupport:
 
 
 class TastytradeStream:
-    """Reads the channel of one contract from a cursor on."""
+    """The event stream of one contract from a cursor on, read from the contract's dxLink channel."""
 
     def __init__(
         self,
@@ -139,9 +139,9 @@ class TastytradeStream:
                 raise FeedLost("protocol", "dxLink did not finish sending history")
 
     def _decided(self, waited_s: float) -> bool:
-        """Return whether it is known if the server has past sales.
+        """Return whether the stream knows if the server has past sales.
 
-        That is known when the past sales are complete, or when none started to arrive in time.
+        It knows when the past sales are complete, or when none started to arrive in time.
         """
         doubt_s = self._timeouts.s(KNOWN_HISTORY_S if self._history_support.seen else UNKNOWN_HISTORY_S)
         return self._sales.whole or (not self._sales.begun and waited_s > doubt_s)
@@ -228,7 +228,10 @@ class TastytradeStream:
         return Trades(rows)
 
     async def _take(self) -> bool:
-        """Process received events, waiting for them a fraction of a heartbeat; return whether there were any."""
+        """Process the received events; return whether there were any.
+
+        If there are none, wait for events for a fraction of a heartbeat.
+        """
         taken = await self._channel.take(self._timeouts.s(HEARTBEAT_S) / 4)
         try:
             for kind, event in taken:

@@ -1,8 +1,8 @@
-"""tastytrade's names of futures, and the streamer's symbols behind them.
+"""tastytrade's names of futures, and the symbols of its market data stream (streamer).
 
-The vendor's response decides which symbol is streamed. It is accepted only if it names the same year and month,
-because the vendor's own symbols end in one digit of the year. Our table is used if the response has no symbol. Prices
-are converted to the product's unit.
+The vendor's response decides which symbol is streamed. The symbol is accepted only if it names the same year and month
+as the contract, because the vendor's other symbols have only one digit of the year. If the response has no symbol, our
+own table is used. Prices are converted to the product's unit.
 """
 
 import re
@@ -28,7 +28,7 @@ class Future:
 
 
 def rest_symbol(contract: Contract) -> str:
-    """Return the symbol for a REST path, `ESZ6`; the vendor itself writes `/ESZ6`."""
+    """Return a contract's symbol for a REST path, such as `ESZ6`; the vendor itself writes `/ESZ6`."""
     return contract.short_key
 
 

@@ -1,4 +1,7 @@
-"""Adapter of Tradovate: its form fields and capabilities, without loading its client."""
+"""Adapter of Tradovate: the fields of its connection form and the capabilities of its feed.
+
+Importing this module does not load the client.
+"""
 
 from collections.abc import Mapping
 

@@ -1,7 +1,7 @@
 """Cache of the aggressor side of recent ticks.
 
-Bid and ask of a tick, which determine its side, may be missing when the vendor sends the tick again. A repeated tick is
-recognised only if it is identical, so it gets the side that it had first.
+A tick's side is derived from its bid and ask, which may be missing when the vendor sends the tick again. The repeated
+tick gets the side that it had first, because it is recognised as repeated only if all its values are the same.
 """
 
 from outcry.trades.records import Rows

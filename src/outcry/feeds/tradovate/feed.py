@@ -14,6 +14,7 @@ import aiohttp
 
 from outcry.base.http_client import system_resolution
 from outcry.connections.broker_adapter import AdapterContext
+from outcry.feeds.answer_limit import answer_limit_s
 from outcry.feeds.redirects import refusing_redirects
 from outcry.feeds.shared_session import CredentialsRejected, SharedSession
 from outcry.feeds.tokens import Token, TokenSource
@@ -97,7 +98,7 @@ class TradovateFeed:
         if self._closed:
             raise FeedLost("closed")
         if self._http is None:
-            timeout = aiohttp.ClientTimeout(total=TIMEOUT_S / self._context.speedup)
+            timeout = aiohttp.ClientTimeout(total=answer_limit_s(TIMEOUT_S, self._context.speedup))
             self._http = aiohttp.ClientSession(
                 connector=system_resolution(), timeout=timeout, cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=refusing_redirects("Tradovate"),
@@ -152,7 +153,7 @@ class TradovateFeed:
         return session
 
     async def _keep(self) -> None:
-        """Renew the access token if its renewal is due."""
+        """Renew the access token if it is due for renewal."""
         try:
             await self._tokens.token()
         except CredentialsRejected as problem:

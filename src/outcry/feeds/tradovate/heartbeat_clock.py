@@ -1,7 +1,7 @@
 """Times for heartbeats, because Tradovate's own heartbeats have none.
 
-A heartbeat must not be later than any trade still to come. Its time is our clock minus the lag of the vendor's clock
-and one second, within which ticks may be reordered.
+A heartbeat promises that all earlier trades have arrived. Its time is our clock minus the lag of the vendor's clock,
+minus one second because ticks may arrive in another order within a second.
 """
 
 import asyncio
@@ -43,9 +43,11 @@ class HeartbeatClock:
         idle: whether the vendor's last message was only a heartbeat.
         """
         now_s = asyncio.get_running_loop().time()
+        is_late = now_s - self._sent_s >= MAX_INTERVAL_S / self._speedup
+        if not (idle or is_late):
+            return None
         at_ns = max(self.at_ns, self._sent_ns)
-        passed = idle and at_ns - self._sent_ns >= NANOS_PER_SECOND
-        if not passed and now_s - self._sent_s < MAX_INTERVAL_S / self._speedup:
+        if not is_late and at_ns - self._sent_ns < NANOS_PER_SECOND:
             return None
         self._sent_ns, self._sent_s = at_ns, now_s
         return Heartbeat(at_ns)

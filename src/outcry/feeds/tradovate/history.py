@@ -47,7 +47,10 @@ def sorted_unique(rows: Rows) -> Rows:
 
 
 def covers_start(page: Rows, from_ns: int) -> bool:
-    """Return whether a page is complete from `from_ns` on: it has an older tick, or none at all."""
+    """Return whether a page has every tick from `from_ns` on.
+
+    A page has them all if it also has an older tick. An empty page has them all too, because there are no ticks.
+    """
     return not len(page) or int(page["ts_event"].min()) < from_ns
 
 

@@ -92,7 +92,7 @@ class Login:
         self._market_token = ""
 
     def market_token(self, token: str) -> str:
-        """Return the token for market data: a separate one if the vendor issued it, else `token`."""
+        """Return the token for market data: the separate one if the vendor issued one, otherwise `token`."""
         return self._market_token or token
 
     def pause(self, seconds: float) -> None:

@@ -10,12 +10,12 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 import msgspec
-import numpy as np
 
+from outcry.feeds.live_rows import rows_of
 from outcry.feeds.number_parsing import parse_price_e9
 from outcry.feeds.shared_session import CredentialsRejected
 from outcry.market.units import NANOS_PER_MS, PRICE_SCALE
-from outcry.trades.feed import LIVE_TRADE, FeedLost, FeedRefused
+from outcry.trades.feed import FeedLost, FeedRefused
 from outcry.trades.records import Rows
 
 #: Heartbeat that a client sends.
@@ -77,7 +77,10 @@ class Tick(msgspec.Struct):
 
 
 class Packet(msgspec.Struct):
-    """Ticks of one subscription. `bp`: base price in steps, `bt`: base time in ms, `ts`: step, `eoh`: history ends."""
+    """Ticks of one subscription.
+
+    `bp`: base price in steps; `bt`: base time in ms; `ts`: price step; `eoh`: history ends with this packet.
+    """
 
     id: int
     eoh: bool = False
@@ -94,7 +97,7 @@ class Charts(msgspec.Struct):
 
 
 class Size(msgspec.Struct):
-    """An entry of a quote of which only the size is used."""
+    """One entry of a Tradovate quote; only its size is used."""
 
     size: float | None = None
 
@@ -138,7 +141,7 @@ def parse_messages(frame: str) -> list[Message]:
 
 
 def parse(raw: msgspec.Raw, kind: type[T]) -> T:
-    """Parse the content of a message. Raises `FeedLost("protocol")`."""
+    """Parse the content of a message as an object of type `kind`. Raises `FeedLost("protocol")`."""
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.MsgspecError as problem:
@@ -180,22 +183,20 @@ def to_ns(at: datetime) -> int:
 def parse_rows(packet: Packet, received_ns: int, flags: int) -> Rows:
     """Return the trades of a packet in its order, dtype `LIVE_TRADE`. Raises `FeedLost("protocol")`."""
     ticks = packet.tks
-    rows = np.zeros(len(ticks), LIVE_TRADE)
     step_e9 = _step_e9(packet.ts)
     if ticks and not step_e9:
         raise FeedLost("protocol", "Tradovate sent ticks with an invalid tick size")
     if any(not (0 < tick.s < _MAX_LOTS and tick.s.is_integer()) for tick in ticks):
         raise FeedLost("protocol", "Tradovate sent a trade with a fractional size")
+    rows = [
+        ((packet.bt + tick.t) * NANOS_PER_MS, received_ns, (packet.bp + tick.p) * step_e9, int(tick.s),
+         _side(tick), flags, 0, tick.id)
+        for tick in ticks
+    ]  # fmt: skip
     try:
-        rows["ts_event"] = [(packet.bt + tick.t) * NANOS_PER_MS for tick in ticks]
-        rows["price"] = [(packet.bp + tick.p) * step_e9 for tick in ticks]
-        rows["id"] = [tick.id for tick in ticks]
+        return rows_of(rows)
     except OverflowError:
         raise FeedLost("protocol", "Tradovate sent an invalid time or price") from None
-    rows["size"] = [int(tick.s) for tick in ticks]
-    rows["side"] = [_side(tick) for tick in ticks]
-    rows["ts_recv"], rows["flags"] = received_ns, flags
-    return rows
 
 
 def _step_e9(step: Decimal) -> int:
@@ -225,7 +226,10 @@ def refusal(status: int) -> Exception:
 
 
 def _side(tick: Tick) -> bytes:
-    """Return the aggressor side by the quote: at or above the ask B, at or below the bid A, else N."""
+    """Return the aggressor side of a tick by its quote.
+
+    A trade at the ask or above is a buy (B), at the bid or below a sell (A); any other is unknown (N).
+    """
     if tick.a is None or tick.b is None or tick.b >= tick.a:
         return b"N"
     return b"B" if tick.p >= tick.a else b"A" if tick.p <= tick.b else b"N"

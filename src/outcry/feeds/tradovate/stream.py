@@ -37,7 +37,7 @@ _SEAM_NS = 10 * NANOS_PER_SECOND
 
 
 class TradovateStream:
-    """Stream of one contract.
+    """The event stream of one contract over a session with Tradovate.
 
     `turn`: awaited before each request, to space requests; raises `FeedLost` during a pause.
     """

@@ -1,7 +1,7 @@
 """Tradovate's contract symbols, such as `ESZ6`: the exchange's ticker, month code and last digit of the year.
 
-One digit repeats every decade, so a symbol means the contract that expires next. A contract whose symbol would mean
-another one has none.
+One digit repeats every decade, so a symbol means the contract that expires next. A contract ten years later therefore
+has no symbol yet.
 """
 
 from datetime import date

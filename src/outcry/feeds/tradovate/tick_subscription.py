@@ -15,9 +15,9 @@ HISTORY_END = HistoryEnd()
 
 @dataclass(eq=False, slots=True)
 class TickSubscription:
-    """A subscription to ticks: its unread events and the ids of its packets.
+    """A subscription to a contract's ticks: its unread events and the ids of its packets.
 
-    `number` is the contract's id if the subscription also receives its quotes.
+    `number`: the vendor's id of the contract, set if the subscription also receives the contract's quotes.
     """
 
     inbox: Inbox[Event | HistoryEnd]

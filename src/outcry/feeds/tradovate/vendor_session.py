@@ -1,8 +1,8 @@
-"""A signed-in market data WebSocket: responses go to their requests, packets to their subscriptions.
+"""A signed-in market data WebSocket: passes responses to their requests and packets to their subscriptions.
 
-Both sides send a heartbeat every 2.5 seconds; ten more seconds without a frame end the session. A packet that arrives
-before the response that names it is buffered. When the socket ends, everything that waits for it fails with the
-reason.
+Both sides send a heartbeat every 2.5 seconds; ten more seconds without a frame end the session. A packet may arrive
+before the response from which its subscription is known; it is then buffered. When the socket ends, everything that
+waits for it fails with the reason.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ import aiohttp
 
 from outcry.base.clock import Clock
 from outcry.base.tasks import BackgroundTasks
+from outcry.feeds.answer_limit import answer_limit_s
 from outcry.feeds.inbox import copy_error
 from outcry.feeds.number_parsing import parse_lots
 from outcry.feeds.tradovate import protocol
@@ -88,7 +89,7 @@ class TradovateSession:
     async def begin(self, token: str) -> None:
         """Wait for the vendor's greeting and sign in. Raises `CredentialsRejected` and `FeedLost`."""
         try:
-            async with asyncio.timeout(ANSWER_TIMEOUT_S / self._speedup):
+            async with asyncio.timeout(answer_limit_s(ANSWER_TIMEOUT_S, self._speedup)):
                 await asyncio.shield(self._opened)
         except TimeoutError:
             raise FeedLost(
@@ -178,7 +179,7 @@ class TradovateSession:
         asked = self._pending[number] = _PendingRequest(asyncio.get_running_loop().create_future(), chart)
         try:
             await self._send(protocol.request(endpoint, number, body))
-            async with asyncio.timeout(ANSWER_TIMEOUT_S / self._speedup):
+            async with asyncio.timeout(answer_limit_s(ANSWER_TIMEOUT_S, self._speedup)):
                 return await asked.answer
         except TimeoutError:
             raise FeedLost("vendor_error", f"Tradovate did not answer {endpoint}") from None
@@ -297,7 +298,7 @@ class TradovateSession:
     # -- heartbeats
 
     def _publish_heartbeat(self, *, idle: bool) -> None:
-        """Send a due heartbeat to every stream that is past its history."""
+        """Send a due heartbeat to every stream that has already received its history."""
         if (beat := self.heartbeat_clock.due_heartbeat(idle=idle)) is not None:
             for chart in set(self._charts.values()):
                 if not chart.history:

@@ -1,7 +1,7 @@
-"""Upper and lower edges of an auction (such as VAH and VAL), with distances measured outwards from either.
+"""Upper and lower edges of an auction (such as VAH and VAL), with distances measured outwards from the edge.
 
-Alert machines use these distances, so that each rule is written once for both sides. `arm` is the distance price must
-move away before an edge can be approached again (rules §6).
+A distance is positive beyond the edge and negative inside it, so that the alert machines need each rule only once for
+both sides. `arm` is how far price must move away from an edge before it can approach the edge again (rules §6).
 """
 
 from dataclasses import dataclass
@@ -34,22 +34,22 @@ def arm_ticks(prior: Prior | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A price that bounds an auction from above (`sign` 1) or below (−1). Distances beyond it are positive."""
+    """A price that bounds an auction from above (`sign` 1) or below (`sign` −1). Distances beyond it are positive."""
 
     ticks: int
     sign: int
     arm: int
 
     def beyond(self, price_ticks: int) -> int:
-        """Return how many ticks a price is beyond the edge; 0 at it, negative inside."""
+        """Return how many ticks beyond the edge a price is: 0 at the edge, negative inside."""
         return self.sign * (price_ticks - self.ticks)
 
     def furthest(self, seen: Observation) -> int:
-        """Return the distance of the outermost traded price beyond the edge, in ticks."""
+        """Return how many ticks beyond the edge the outermost traded price of an observation is."""
         return seen.high - self.ticks if self.sign > 0 else self.ticks - seen.low
 
     def nearest(self, seen: Observation) -> int:
-        """Return the distance of the innermost traded price beyond the edge, in ticks."""
+        """Return how many ticks beyond the edge the innermost traded price of an observation is."""
         return seen.low - self.ticks if self.sign > 0 else self.ticks - seen.high
 
     def opened_beyond(self, first: Observation) -> bool:
@@ -57,7 +57,7 @@ class Edge:
         return self.beyond(first.opened) > 0
 
     def touched(self, seen: Observation) -> bool:
-        """Return whether any price within the tolerance of the edge traded."""
+        """Return whether the observation traded within the tolerance of the edge."""
         return self.furthest(seen) >= -TOLERANCE_TICKS and self.nearest(seen) <= TOLERANCE_TICKS
 
     def quiet(
@@ -101,7 +101,7 @@ class ValueEdge(Edge):
     ) -> dict[str, Value]:
         """Return the parameters of an alert at this edge.
 
-        seen: the observation that touched it. extreme: ticks beyond the edge that a probe reached.
+        seen: the observation that touched the edge. extreme: how many ticks beyond the edge price traded.
         """
         return {
             "level": self.ticks,

@@ -1,7 +1,7 @@
 """`ib-break-up` and `ib-break-down`: the first trade beyond the initial balance, once per side (rules §6).
 
-Neither fires during the first hour. Without a trade in the first hour there is no balance to break. The caller
-computes the balance and includes late trades.
+Neither alert fires during the first hour. If nothing traded in the first hour, there is no initial balance, and so no
+alert. The caller computes the balance and includes late trades.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ PARAMS = (
 
 
 class Phase(StrEnum):
-    """State of one side of the initial balance: no balance yet, watched or broken."""
+    """State of one side of the initial balance: no balance yet, watched for a break, or broken."""
 
     FORMING = "forming"
     ABSENT = "absent"
@@ -34,7 +34,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """What a row shows of one side of the initial balance: an event of the state machine.
+    """Event of the state machine: the first hour is over, or a trade or bar went beyond the initial balance.
 
     A late trade of the first hour can also cause `FORMED`.
     """
@@ -64,7 +64,10 @@ NEVER = frozenset({
 
 
 class Balance:
-    """The initial balance (high, low) once it exists, and the session's high and low; both sides' machines share it."""
+    """The initial balance (high, low) once it exists, and the session's high and low.
+
+    The machines of both sides share one `Balance`.
+    """
 
     __slots__ = ("extremes", "hour_ns", "ib")
 

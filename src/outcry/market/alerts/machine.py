@@ -1,8 +1,8 @@
 """Types shared by the alert state machines: observations, fired alerts, quiet bands and transitions.
 
-An observation is a trade or bar. A sign is the event that an observation means to a machine; it moves the machine from
-one phase to another. Machines use event time only. A machine changes state at the observation that fires, not at a
-later price. Every pair of phase and sign is in its table, or listed as impossible (rules §6).
+An observation is a trade or bar. A sign is an event of a state machine: it moves the machine from one phase to another.
+Machines use event time only. A machine changes state at the observation that fires its alert, not at a later price.
+Each machine lists every pair of phase and sign: in its transition table, or as impossible (rules §6).
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ NEVER_NS = 2**63 - 1
 
 
 class AlertType(StrEnum):
-    """The eleven market-structure alerts, in the order in which one event fires them (rules §6)."""
+    """The eleven types of market-structure alerts. If one event fires several, they fire in this order (rules §6)."""
 
     IB_BREAK_UP = "ib-break-up"
     IB_BREAK_DOWN = "ib-break-down"
@@ -47,10 +47,10 @@ class AlertType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A trade (all four prices are equal) or a completed bar. Times ns UTC, prices ticks.
+    """A trade (all four prices are equal) or a completed bar. Times are ns UTC, prices ticks.
 
-    at_ns: time of the trade, or end of the bar. slot_ns: the time that determines its bracket (half-hour period): time
-    of the trade, or start of the bar.
+    at_ns: time of the trade, or end of the bar. slot_ns: time of the trade, or start of the bar; it determines the
+    bracket (half-hour period) of the observation.
     """
 
     at_ns: int
@@ -72,11 +72,11 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """A fired alert. key_ms: milliseconds in its key, unique for its type within the session.
+    """A fired alert. key_ms: the milliseconds in its key, which make the key unique for its type within the session.
 
-    at_ns: exchange time of the trade that fired it, or end of the bar that confirmed it. price_ticks: price of that
-    trade or close. ref: label of the level, or the date of its session. params: measured values; prices in ticks.
-    bracket: index of its bracket.
+    at_ns: exchange time of the trade that fired the alert, or end of the bar that confirmed it. price_ticks: price of
+    that trade, or close of that bar. ref: label of the level, or the date of the session that made it. params: measured
+    values; prices in ticks. bracket: index of the bracket (half-hour period) in which the alert fired.
     """
 
     type: AlertType
@@ -90,14 +90,17 @@ class Fired:
 
 @dataclass(frozen=True, slots=True)
 class QuietBand:
-    """A price band in which trades change nothing: strictly between `low` and `high` (ticks), before `until_ns`."""
+    """A price band in which trades change no state machine: in ticks strictly between `low` and `high`.
+
+    It is valid for trades before `until_ns`.
+    """
 
     low: int
     high: int
     until_ns: int
 
     def join(self, other: "QuietBand") -> "QuietBand":
-        """Return the intersection of both bands, in which neither changes anything."""
+        """Return the intersection of both bands, in which a trade changes no state machine of either band."""
         return QuietBand(
             max(self.low, other.low), min(self.high, other.high), min(self.until_ns, other.until_ns)
         )
@@ -115,7 +118,7 @@ Sign = TypeVar("Sign", bound=StrEnum)
 
 
 def move(table: Mapping[tuple[Phase, Sign], Phase], phase: Phase, sign: Sign) -> Phase:
-    """Return the phase that follows on a sign (event).
+    """Return the phase that follows `phase` when the event `sign` occurs.
 
     Raises `MissingTransition` for a pair that is not in the table.
     """

@@ -23,7 +23,7 @@ PARAMS = ("level", "reached", "observed", "formedOn", "ageSessions", "basis", "d
 
 
 class Phase(StrEnum):
-    """Where price is relative to the level, or that price has tested the level."""
+    """State of a naked POC: session not open yet, price below or above the POC, or POC tested."""
 
     UNOPENED = "unopened"
     PRICE_BELOW = "price_below"
@@ -32,7 +32,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """What an observation means to the machine."""
+    """Event of the state machine: where a trade or bar is relative to the naked POC."""
 
     BELOW = "traded below it"
     ABOVE = "traded above it"

@@ -1,8 +1,9 @@
 """`poor-high` and `poor-low`: price returns to an extreme where the auction was unfinished (rules §5, §6).
 
-The first observation within the tolerance fires: as `repaired` if it traded at least one tick beyond, else as
-`revisit`. After a revisit the alert can fire again once an hour has passed and price is at least the distance `arm`
-away. A trade beyond it before that, or a jump over the tolerance, repairs it without an alert. Repaired is final.
+The first observation (trade or bar) within the tolerance fires the alert. Its outcome is `repaired` if price traded at
+least one tick beyond the extreme, else `revisit`. After a revisit the alert can fire again once an hour has passed and
+price is at least the distance `arm` away. If price trades beyond the extreme before that, or jumps over the tolerance,
+the extreme is repaired without an alert. Repaired is final.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ PARAMS = ("level", "reached", "observed", "formedOn", "event", "extremeTpos", "t
 
 
 class Phase(StrEnum):
-    """State of the alert on a poor extreme: armed, resting after it fired, near again, or repaired."""
+    """State of the alert on a poor extreme: armed, resting after it fired, price near again, or repaired."""
 
     ARMED = "armed"
     RESTING = "resting"
@@ -28,7 +29,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """What an observation means to the machine."""
+    """Event of the state machine: a trade or bar near, beyond or far from the extreme, or the end of the rest."""
 
     REVISITED = "within tol, not beyond (fires: revisit)"
     REPAIRED = "within tol and beyond (fires: repaired)"

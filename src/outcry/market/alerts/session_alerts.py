@@ -1,8 +1,8 @@
 """All alert machines of one RTH session, driven by trades and by the closes of bars and brackets (rules §6).
 
-This module coordinates the machines: the order of alerts from one event, alert keys, and the price band in which no
-machine changes. A reject alert at an edge of value mutes the test alert of that edge. Acceptance beyond the edge
-disarms its reject alert.
+This module coordinates the machines. It orders the alerts that one event fires, builds their keys, and computes the
+price band in which no machine changes. A reject alert at an edge of value mutes the test alert of that edge. Acceptance
+beyond the edge disarms its reject alert.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,12 +40,12 @@ class Machine(Protocol):
 
     @property
     def restore(self) -> Callable[..., None]:
-        """Restore the state that `dump` returned."""
+        """The method that restores the machine's state from the values that `dump` returned."""
         ...
 
 
 class _Family:
-    """Alert machines of one type in the order in which they fire, and the price band in which none of them changes."""
+    """Alert machines of one type in the order in which they fire, and the price band in which none changes."""
 
     __slots__ = ("machines", "quiet")
 
@@ -62,8 +62,8 @@ class _Family:
 class SessionAlerts:
     """The alert machines of one RTH session.
 
-    Without a prior session only initial balance alerts can fire. Events must be in order of time; a bar closes before
-    the bracket that ends with it.
+    Without a prior session only initial balance alerts can fire. Pass events in order of time. If a bar and a bracket
+    end at the same time, pass the bar first.
     """
 
     def __init__(self, opening: Opening) -> None:
@@ -96,8 +96,9 @@ class SessionAlerts:
     ) -> list[Fired]:
         """Evaluate a trade or bar; return the alerts it fires, in order.
 
-        bracket: index of its bracket. ib: high and low (ticks) of the initial balance after the first hour; None
-        before or without one. extremes: the session's high and low, including this observation.
+        bracket: index of the bracket of `seen`. ib: high and low (ticks) of the initial balance after the first hour;
+        None during that hour, or if there is no initial balance. extremes: the session's high and low, including
+        `seen`.
         """
         if ib != self._balance.ib:
             self.revise_ib(ib)
@@ -119,7 +120,7 @@ class SessionAlerts:
         return fired
 
     def bar_closed(self, at_ns: int, close_ticks: int, bracket: int) -> list[Fired]:
-        """Evaluate a five-minute bar with trades that ended at `at_ns`; return the alerts it fires."""
+        """Evaluate the close of a five-minute bar that had trades and ended at `at_ns`; return the alerts it fires."""
         fired: list[Fired] = []
         for reject, test in zip(self._rejects, self._tests, strict=True):
             params = reject.bar_closed(at_ns, close_ticks)
@@ -130,7 +131,10 @@ class SessionAlerts:
         return fired
 
     def bracket_closed(self, index: int, at_ns: int, close_ticks: int | None) -> list[Fired]:
-        """Evaluate a bracket that ended at `at_ns`; `close_ticks` is None if nothing traded in it."""
+        """Evaluate the close of a bracket that ended at `at_ns`; return the alerts it fires.
+
+        close_ticks: None if nothing traded in the bracket.
+        """
         fired: list[Fired] = []
         for accept, reject in zip(self._accepts, self._rejects, strict=True):
             accepted = accept.bracket_closed(index, close_ticks)
@@ -148,19 +152,23 @@ class SessionAlerts:
     def quiet(self) -> QuietBand:
         """Return the price band in which `traded` neither fires nor changes anything while `ib` stays the same.
 
-        A bar is inside the band if its whole range is.
+        For a bar, its whole range must be inside the band.
         """
         return self._quiet
 
     def revise_ib(self, ib: tuple[int, int] | None) -> None:
-        """Set the initial balance (high, low), or change it after a late trade."""
+        """Set the initial balance (high, low) when it is complete, or after a late trade has changed it."""
         self._balance.ib = ib
         for side in self._breaks:
             side.revised()
         self._refresh()
 
     def silence(self, *, on: bool) -> None:
-        """Suppress alerts, or report them again. Machines change as usual, for trades from before the start."""
+        """Suppress alerts (True), or report them again (False).
+
+        Machines change state as usual while alerts are suppressed. Callers suppress the alerts of trades from history,
+        that is, from before the stream was live.
+        """
         self._silent = on
 
     def dump(self) -> object:
@@ -174,7 +182,7 @@ class SessionAlerts:
 
     @staticmethod
     def load(opening: Opening, state: object) -> "SessionAlerts":
-        """Restore the result of `dump`, given the same opening."""
+        """Restore the alerts of a session from the result of `dump`, with the same opening as then."""
         silent, ib, keys, machines = cast("list[Any]", state)
         made = SessionAlerts(opening)
         made._silent = bool(silent)
@@ -217,7 +225,7 @@ def _within(quiet: QuietBand, seen: Observation) -> bool:
 def _joined(bands: Iterable[QuietBand]) -> QuietBand:
     """Return the intersection of price bands.
 
-    Comparisons are faster than `max` here, and every change needs it.
+    It compares bounds itself, because that is faster than `max` and the function runs at every change of a machine.
     """
     low, high, until_ns = ALWAYS_QUIET.low, ALWAYS_QUIET.high, ALWAYS_QUIET.until_ns
     for band in bands:

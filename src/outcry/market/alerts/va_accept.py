@@ -1,8 +1,8 @@
 """`va-accept-above` and `va-accept-below`: price is accepted outside the prior value area (rules §6).
 
-Acceptance: two consecutive completed brackets close at least one tick beyond the edge. A bracket without trades
-interrupts the count. After an acceptance, the next one counts only after a bracket has closed back inside. Two alerts
-per session and side are reported; later acceptances still disarm the reject alert of their edge.
+Acceptance means that two consecutive completed brackets close at least one tick beyond the edge. A bracket without
+trades interrupts the count. After an acceptance, the next one counts only after a bracket has closed back inside. At
+most two alerts per session and side are reported. Later acceptances still disarm the reject alert of their edge.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ PARAMS = VA_PARAMS
 
 
 class Phase(StrEnum):
-    """How far acceptance beyond the edge has progressed."""
+    """Progress towards acceptance beyond an edge: no close beyond it, one such close, or accepted."""
 
     WAITING = "waiting"
     ONCE = "once"
@@ -25,7 +25,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """What a bracket close means to the machine."""
+    """Event of the state machine: where a bracket closed relative to the edge."""
 
     BEYOND = "closed beyond"
     BEYOND_AGAIN = "the next one closed beyond (fires)"
@@ -84,7 +84,7 @@ class EdgeAccept:
     def params(self) -> Mapping[str, Value] | None:
         """Return the parameters of an alert for the newest acceptance.
 
-        None beyond the limit of alerts per session and side.
+        Returns None if the session has reached its limit of alerts on this side.
         """
         return self._edge.params(brackets=[self._index - 1, self._index]) if self._count <= MOST else None
 

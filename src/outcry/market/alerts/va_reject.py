@@ -1,9 +1,11 @@
 """`va-reject-high` and `va-reject-low`: price leaves the prior value area and soon closes back inside (rules §6).
 
-From inside value, price trades at least one tick beyond the edge. Within 30 minutes, and before acceptance, a
-five-minute bar closes at least one tick inside. After an alert the edge rearms by a trade at least the distance `arm`
-inside, 30 minutes later at the earliest; there are up to two alerts a session. After acceptance beyond the edge it is
-disarmed until a bracket closes back inside. If the alert has fired before, the edge must then rearm as well.
+The alert fires in two steps. From inside value, price trades at least one tick beyond the edge. Then, within 30 minutes
+and before acceptance, a five-minute bar closes at least one tick inside.
+
+After an alert the edge rearms when price trades at least the distance `arm` inside, 30 minutes later at the earliest.
+There are at most two alerts a session. Acceptance beyond the edge disarms the alert until a bracket closes back inside.
+If the alert has fired before, the edge must then rearm as well.
 """
 
 from collections.abc import Mapping
@@ -35,7 +37,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """What an observation, a five-minute close or a bracket close means to the machine."""
+    """Event of the state machine, caused by a trade or bar, a five-minute close or a bracket close."""
 
     OPENED = "opened in value or on its other side"
     OPENED_BEYOND = "opened beyond the edge"
@@ -114,9 +116,9 @@ class EdgeReject:
         self.quiet = self._band()
 
     def traded(self, seen: Observation) -> None:
-        """Evaluate a trade or bar; it never fires the alert.
+        """Evaluate a trade or bar. A trade or bar never fires this alert; `bar_closed` does.
 
-        A bar probes beyond the edge by its range, and returns inside by its close.
+        For a bar, its range decides whether price went beyond the edge, and its close whether price returned inside.
         """
         edge = self._edge
         if self._phase is Phase.UNOPENED:
@@ -139,7 +141,10 @@ class EdgeReject:
         self.quiet = self._band()
 
     def bar_closed(self, at_ns: int, close_ticks: int) -> Mapping[str, Value] | None:
-        """Evaluate a five-minute bar that ended at `at_ns` (ns UTC); return the alert's parameters if it fires."""
+        """Evaluate the close of a five-minute bar; return the alert's parameters if it fires.
+
+        at_ns: end of the bar (ns UTC).
+        """
         # a bar becomes final after its end; a probe since then belongs to the next bar
         if self._phase is not Phase.PROBING or self._probed_slot_ns >= at_ns:
             return None

@@ -1,9 +1,9 @@
 """`va-test-high` and `va-test-low`: price returns to an edge of the prior value area (rules §6).
 
-The first observation (trade or bar) within the tolerance fires, if price was at least the distance `arm` away before,
-on either side. The edge rearms after 15 minutes once price is as far away again; there are up to three alerts a
-session. A session that opens beyond the edge must trade in value first. A touch within 5 minutes of a reject of the
-edge counts as fired but is not reported.
+The first observation (trade or bar) within the tolerance fires the alert if price was at least the distance `arm` away
+before, on either side. The edge rearms when 15 minutes have passed and price is that far away again. There are at most
+three alerts a session. A session that opens beyond the edge must trade in value first. If price touches the edge within
+5 minutes of a reject alert there, the test counts as fired but is not reported.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Phase(StrEnum):
 
 
 class Sign(StrEnum):
-    """What an observation means to the machine."""
+    """Event of the state machine: a trade or bar near, beyond or far from the edge, or the end of the rest."""
 
     OPENED = "opened in value or on its other side"
     OPENED_BEYOND = "opened beyond the edge"

@@ -1,1 +1,4 @@
-"""Recordings in files: DBN, Sierra Chart, LEAN, Parquet and text tables, behind `file_library.FileLibrary`."""
+"""Readers of recording files: DBN, Sierra Chart, LEAN, Parquet and text tables.
+
+`file_library.FileLibrary` selects one.
+"""

@@ -1,8 +1,8 @@
 """Open files safely and decompress them within limits.
 
-Only regular files are opened, never through a link. Decompressed bytes are counted while they are produced, because
-declared sizes cannot be trusted. An impossible ratio is refused. A stream that ends inside a frame is refused instead
-of being accepted as complete.
+Only regular files are opened, never through a link. Decompressed bytes are counted while they are produced, because the
+size that a file states cannot be trusted. A file is refused if it decompresses to an impossible multiple of its size,
+or if it ends inside a compressed frame.
 """
 
 import errno
@@ -16,6 +16,7 @@ from typing import IO, cast
 
 import zstandard
 
+from outcry.base.portable_files import open_without_link
 from outcry.recordings.file_model import FileRefused
 from outcry.recordings.formats.zstd_frames import FrameWalk
 
@@ -32,7 +33,7 @@ _READ_SIZE = 1 << 20
 
 
 class CountedFile(io.RawIOBase):
-    """A regular file that records its last and its furthest read position."""
+    """A regular file that records its current read position and the furthest one so far."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -40,19 +41,20 @@ class CountedFile(io.RawIOBase):
         self.size = 0
         self.furthest = self.position = 0
         self._handle = open_regular(path)
+        self._raw = io.FileIO(self._handle, closefd=False)
         self.size = os.fstat(self._handle).st_size
 
     def readable(self) -> bool:
-        """Return True."""
+        """Return True: the file can be read."""
         return True
 
     def seekable(self) -> bool:
-        """Return True."""
+        """Return True: the read position can be set."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         """Read into a buffer; return the number of bytes read, 0 at the end."""
-        got = os.readv(self._handle, [buffer])
+        got = self._raw.readinto(buffer) or 0
         self.position = self.tell()
         self.furthest = max(self.furthest, self.position)
         return got
@@ -78,9 +80,8 @@ class CountedFile(io.RawIOBase):
 
 def open_regular(path: Path) -> int:
     """Open a regular, non-empty file; raise `FileRefused` for anything else."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        handle = os.open(path, flags)
+        handle = open_without_link(path)
     except FileNotFoundError as fault:
         raise FileRefused(path, "", "no such file") from fault
     except OSError as fault:
@@ -101,7 +102,7 @@ def open_regular(path: Path) -> int:
 
 
 class BoundedStream(io.RawIOBase):
-    """A decompressed stream that refuses impossible amounts of data."""
+    """A decompressed stream that raises an error when it produces an impossible amount of data."""
 
     def __init__(self, inner: IO[bytes], path: Path, taken: Callable[[], int], place: str = "") -> None:
         super().__init__()
@@ -109,7 +110,7 @@ class BoundedStream(io.RawIOBase):
         self.given = 0
 
     def readable(self) -> bool:
-        """Return True."""
+        """Return True: the file can be read."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
@@ -137,7 +138,7 @@ class BoundedStream(io.RawIOBase):
 
 
 class _ZstdStream(BoundedStream):
-    """Consecutive zstd frames; a truncated frame is refused."""
+    """The decompressed bytes of consecutive zstd frames; a truncated frame raises an error."""
 
     def __init__(self, packed: CountedFile, path: Path) -> None:
         self._tap = _FrameTap(packed)
@@ -156,7 +157,7 @@ class _ZstdStream(BoundedStream):
 
 
 class _FrameTap:
-    """Input stream of the zstd decoder that also tracks where frames end."""
+    """Compressed input of the zstd decoder; also tracks where frames end, to detect a truncated one."""
 
     def __init__(self, packed: CountedFile) -> None:
         self.packed, self.walk = packed, FrameWalk()
@@ -172,7 +173,10 @@ class _FrameTap:
 
 
 def decompress(packed: CountedFile, head: bytes) -> io.RawIOBase:
-    """Return a stream of a file's decompressed bytes (zstd, gzip or uncompressed). `head`: its first bytes."""
+    """Return a stream of the decompressed bytes of a file (zstd, gzip or uncompressed).
+
+    `head`: the file's first bytes.
+    """
     if head.startswith(ZSTD_MAGIC) or is_skippable(head):
         return _ZstdStream(packed, packed.path)
     if head.startswith(GZIP_MAGIC):
@@ -190,12 +194,12 @@ def decompressed(file: CountedFile) -> io.RawIOBase:
 
 
 def is_skippable(head: bytes) -> bool:
-    """Return whether the bytes start with a skippable zstd frame, as every legacy DBZ file does."""
+    """Return whether the bytes start with a skippable zstd frame. Every legacy DBZ file starts with one."""
     return len(head) >= 4 and int.from_bytes(head[:4], "little") & ~0xF == SKIPPABLE_MAGIC
 
 
 def read_exactly(stream: io.RawIOBase, size: int) -> bytes:
-    """Read `size` bytes, or fewer at the end, without allocating them in advance."""
+    """Read `size` bytes, or fewer at the end. Memory is allocated only for bytes that exist."""
     parts: list[bytes] = []
     while size > 0 and (chunk := stream.read(min(size, _READ_SIZE))):
         parts.append(chunk)
@@ -204,7 +208,7 @@ def read_exactly(stream: io.RawIOBase, size: int) -> bytes:
 
 
 def fill(stream: io.RawIOBase, buffer: memoryview) -> int:
-    """Fill a buffer as far as possible; return the number of bytes."""
+    """Fill a buffer from a stream as far as possible; return the number of bytes."""
     filled = 0
     while filled < len(buffer) and (got := stream.readinto(buffer[filled:]) or 0):
         filled += got
@@ -212,18 +216,18 @@ def fill(stream: io.RawIOBase, buffer: memoryview) -> int:
 
 
 class NonClosingFile(io.RawIOBase):
-    """Wrapper that keeps a file open although its reader would close it."""
+    """Wrapper that keeps a file open when the library that reads it closes its input."""
 
     def __init__(self, file: CountedFile) -> None:
         super().__init__()
         self._file = file
 
     def readable(self) -> bool:
-        """Return True."""
+        """Return True: the file can be read."""
         return True
 
     def seekable(self) -> bool:
-        """Return True."""
+        """Return True: the read position can be set."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]

@@ -1,6 +1,6 @@
 """Checks of bars: consistent prices, unique timestamps, a supported length, and volume per bar.
 
-A file that fails a check is refused with the place of the bar; nothing is corrected.
+A file that fails a check is refused, with the place of the bar in the error; nothing is corrected.
 """
 
 from collections.abc import Callable
@@ -31,9 +31,10 @@ class BarChecks:
     def check(
         self, contract: Contract, bars: NDArray[Any], quality: Quality | None, place: Callable[[int], str]
     ) -> Quality:
-        """Refuse bars that are inconsistent, repeated or have a running total as their volume.
+        """Refuse bars that are inconsistent or repeated, or whose volume is a running total.
 
-        Return the `quality` of the bars, or detect it if it is None.
+        Return the `quality` (length) of the bars; if it is None, detect it. place: returns the place of a row for the
+        error.
         """
         stamps = bars["ts_event"]
         refuse_broken_bars(bars, self._path, place)
@@ -58,7 +59,10 @@ def refuse_broken_bars(bars: NDArray[Any], path: Path, place: Callable[[int], st
 
 
 def _refuse_running_totals(volumes: NDArray[Any], path: Path, place: Callable[[int], str]) -> None:
-    """Refuse a volume column that is a running total: it rises for 50 bars to three times its value."""
+    """Refuse a volume column that is a running total.
+
+    Such a column does not fall for at least 50 bars, and rises to at least three times its first value.
+    """
     if len(volumes) < RISING_BARS:
         return
     falls = np.flatnonzero(np.diff(volumes.astype(np.int64)) < 0) + 1
@@ -74,9 +78,10 @@ def _refuse_running_totals(volumes: NDArray[Any], path: Path, place: Callable[[i
 
 
 def bar_length(stamps: NDArray[np.int64], path: Path, place: str, *, hint: Quality | None = None) -> Quality:
-    """Detect one-second or one-minute bars by the greatest common divisor of their distances.
+    """Detect one-second or one-minute bars, by the greatest common divisor of the time between bars.
 
-    `hint` is the length in the file's name, for series with too few bars to decide. Refuses every other length.
+    `hint`: the length that the file's name states, for a file with too few bars to tell. Bars of any other length are
+    refused.
     """
     steps = np.unique(np.abs(np.diff(stamps)))
     steps = steps[steps > 0]

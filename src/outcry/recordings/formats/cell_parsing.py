@@ -1,6 +1,6 @@
-"""Parse columns exactly: prices to units of 10⁻⁹, counts to integers.
+"""Parse the columns of a table exactly: prices to units of 10⁻⁹, counts to integers.
 
-Text never passes through a float; no value is rounded or wraps around. The first invalid cell is reported.
+Text never passes through a float, and no value is rounded or overflows. The first invalid cell raises `InvalidCell`.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _SHOWN = 40
 
 
 class InvalidCell(ValueError):
-    """A cell that cannot be parsed: its row within the block, the problem and a remedy."""
+    """A cell that cannot be parsed: its row within the block of rows, the problem and a remedy."""
 
     def __init__(self, row: int, problem: str, remedy: str = "") -> None:
         super().__init__(f"row {row}: {problem}")
@@ -26,7 +26,10 @@ class InvalidCell(ValueError):
 
 
 def convert(cells: Array, change: Callable[[Array], Array], what: str) -> Array:
-    """Convert a column with `change`; raise `InvalidCell` for the first cell that fails."""
+    """Convert a column with `change`; raise `InvalidCell` for the first cell that fails.
+
+    what: the column, for the error.
+    """
     try:
         return change(cells)
     except ArrowInvalid:
@@ -59,7 +62,7 @@ def _advice(text: str) -> str:
 
 
 def price_e9(cells: Array, what: str = "price") -> NDArray[np.int64]:
-    """Parse decimal numbers with at most nine decimals to units of 10⁻⁹."""
+    """Parse a column of decimal numbers, with at most nine decimals each, to units of 10⁻⁹."""
     refuse_nulls(cells, what)
     if pa.types.is_float64(cells.type):
         return _float_e9(cells.to_numpy(), what)
@@ -71,12 +74,15 @@ def price_e9(cells: Array, what: str = "price") -> NDArray[np.int64]:
 
 
 def prices(cells: Array, what: str, scale: int, *, fixed: bool) -> NDArray[np.int64]:
-    """Parse prices to units of 10⁻⁹. They are decimal numbers times `scale`, or already such units if `fixed`."""
+    """Parse a column of prices to units of 10⁻⁹.
+
+    If `fixed`, the cells are such units already. Otherwise they are decimal numbers, which are multiplied by `scale`.
+    """
     return whole(cells, what) if fixed else price_e9(cells, what) * scale
 
 
 def decimal_e9(numbers: Array, what: str) -> NDArray[np.int64]:
-    """Return decimals as int64 units of 10⁻⁹; raise `InvalidCell` for one that does not fit."""
+    """Convert a column of decimals to int64 units of 10⁻⁹; raise `InvalidCell` for one that does not fit."""
     buffer = numbers.buffers()[1]
     words = np.frombuffer(buffer, dtype="<i8", count=2 * len(numbers), offset=16 * numbers.offset).reshape(
         -1, 2
@@ -102,7 +108,7 @@ def _is_text(cells: Array) -> bool:
 
 
 def _typed(cells: Array, what: str) -> Array:
-    """Cast a typed column of integers or decimals to decimals with nine places."""
+    """Cast a column of type integer or decimal to decimals with nine places."""
     try:
         return pc.cast(cells, DECIMAL)
     except ArrowInvalid as fault:
@@ -110,9 +116,9 @@ def _typed(cells: Array, what: str) -> Array:
 
 
 def _float_e9(numbers: NDArray[np.float64], what: str) -> NDArray[np.int64]:
-    """Convert floats to the nearest numbers of nine decimals.
+    """Convert floats to the nearest decimal numbers of nine places, in units of 10⁻⁹.
 
-    Raises `InvalidCell` for a float that is not exactly that of its decimal number.
+    Raises `InvalidCell` if converting a result back does not give the same float.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         scaled = np.rint(numbers * PRICE_SCALE)
@@ -138,7 +144,7 @@ def whole(cells: Array, what: str) -> NDArray[np.int64]:
 
 
 def lots(cells: Array, what: str, most: int) -> NDArray[np.int64]:
-    """Parse a column of lots, each from 0 to `most`."""
+    """Parse a column of trade sizes in lots, each from 0 to `most`."""
     numbers = whole(cells, what)
     outside = np.flatnonzero((numbers < 0) | (numbers > most))
     if len(outside):

@@ -1,4 +1,4 @@
-"""Map symbols in files to contracts.
+"""Find the contract that a symbol in a file means.
 
 Trades belong to the contract in which they were made, so a micro contract is not replaced by the full-size one. A
 one-digit year means the nearest contract that had not expired when the trades were made.
@@ -26,7 +26,7 @@ _ROOT_FIRST = re.compile(rf"(?P<root>[A-Z0-9]{{2,4}})[_-](?P<code>[{MONTH_CODES}
 
 @dataclass(slots=True)
 class ContractNames:
-    """Resolves symbols of one universe, with a cache."""
+    """Finds the contracts of symbols among one universe of products, with a cache."""
 
     universe: Universe
     _roots: dict[str, str] = field(default_factory=dict[str, str])
@@ -39,7 +39,7 @@ class ContractNames:
             self._roots.update(dict.fromkeys((*product.aliases, product.root), product.root))
 
     def contract(self, name: str, near: date) -> Contract | str:
-        """Return the contract of a symbol on a date on which it traded, or the reason to skip it."""
+        """Return the contract that a symbol meant on a date on which it traded, or the reason to skip its rows."""
         key = (name, near)
         if key not in self._known:
             self._known[key] = self._contract(name, near)
@@ -71,7 +71,7 @@ class ContractNames:
         return self.universe.next_to_end(root, month, named.year, near - EXPIRY_SLACK).year
 
     def in_file_name(self, path: Path, near: date) -> Contract | None:
-        """Return the contract in a file's name; None if there is none.
+        """Return the contract that a file's name contains; None if it contains none.
 
         Examples: `ESZ26_FUT_CME.scid`, `6EH4_1min_….csv.gz`, `ES_H24_1min.txt`, `ES 12-26.Last.txt`.
         """

@@ -1,9 +1,9 @@
 """Read DBN files of every version, and older DBZ files.
 
-Trades come from the schemas trades, tbbo, mbp-1 and mbo, bars from ohlcv-1s and ohlcv-1m. Only records with action
-`T` are trades: an mbo `F` record is the resting side of the same trade. Of a capture with several schemas, only the
-best is read, so that no trade counts twice. Records are views into the stream's buffers, so memory does not depend on
-the file's size.
+Trades come from the schemas trades, tbbo, mbp-1 and mbo, bars from ohlcv-1s and ohlcv-1m. Only records with action `T`
+are trades: an mbo `F` record is the resting side of the same trade. If a capture has several schemas, only the best one
+is read, so that no trade counts twice. Rows of trades are views of the records that were read, because copying them
+would cost more than all checks.
 """
 
 import io
@@ -27,7 +27,7 @@ from outcry.recordings.formats.dbn_contracts import InstrumentMap
 from outcry.recordings.formats.dbn_header import Header, open_records
 from outcry.recordings.formats.dbn_stream import RecordRun, record_chunks
 from outcry.recordings.formats.file_reading import FileReading, ReadProgress
-from outcry.trades.records import BAR, TRADE, Batch, Quality
+from outcry.trades.records import BAR, Batch, Quality, trade_layout
 
 NOT_TRADES = "order events that are not trades"
 OTHER_RECORDS = "records of other kinds"
@@ -54,10 +54,6 @@ _LAYOUTS: Final[dict[int, np.dtype[Any]]] = {
 _QUALITY: Final = {_BAR_1S: Quality.BARS_1S, _BAR_1M: Quality.BARS_1M}
 _OF_SCHEMA: Final = {"trades": _TRADES, "tbbo": _TOP, "mbp-1": _TOP, "mbo": _MBO,
                      "ohlcv-1s": _BAR_1S, "ohlcv-1m": _BAR_1M}  # fmt: skip
-#: Aggressor side by byte; any byte other than B and A becomes N.
-_SIDES: Final = np.where(np.isin(np.arange(256), (ord("B"), ord("A"))), np.arange(256), ord("N")).astype(
-    np.uint8
-)
 _UNDEFINED_SIZE: Final = (1 << 32) - 1
 _UNDEFINED_TIME: Final = (1 << 63) - 1
 
@@ -65,7 +61,7 @@ Records = NDArray[Any]
 
 
 def open_dbn(path: Path, names: ContractNames, options: ReadOptions) -> FileReading | None:
-    """Start reading a DBN or DBZ file; None for a schema without trades."""
+    """Start reading a DBN or DBZ file; return None if its schema contains neither trades nor bars."""
     file = CountedFile(path)
     try:
         header, stream = open_records(file)
@@ -86,13 +82,13 @@ def open_dbn(path: Path, names: ContractNames, options: ReadOptions) -> FileRead
 
 
 def _best_kind(stream: io.RawIOBase, path: Path) -> int | None:
-    """Read a capture of several schemas once and return its best record type with trades."""
+    """Read through a capture of several schemas; return its best record type with trades or bars, None without any."""
     found = {run.rtype for _, runs in record_chunks(stream, path, ReadProgress(ReadCounts())) for run in runs}
     return next((kind for kind in _LAYOUTS if kind in found), None)
 
 
 class _RecordReader:
-    """Converts the records of one type to batches."""
+    """Converts the records of one record type to batches of rows."""
 
     def __init__(self, path: Path, wanted: int, selection: ContractFilter, progress: ReadProgress) -> None:
         self._path, self._wanted, self._selection = path, wanted, selection
@@ -124,9 +120,9 @@ class _RecordReader:
         return run.rtype == _RTYPE_BAR_BEFORE_DBN and (header.schema or "").startswith("ohlcv")
 
     def _learn(self, data: memoryview, run: RecordRun, instruments: InstrumentMap) -> None:
-        """Read symbol mapping messages, which say what contract an instrument id means from now on.
+        """Apply symbol mapping messages: each states which contract an instrument id means from now on.
 
-        In version 1 they have two symbols of 22 bytes, later two of 71 bytes after their types.
+        Version 1 messages have two symbols of 22 bytes. Later ones have two of 71 bytes, after their symbol types.
         """
         for at in range(run.at, run.at + run.count * run.size, run.size):
             record = bytes(data[at : at + run.size])
@@ -167,7 +163,7 @@ class _RecordReader:
                               f"{layout.itemsize} bytes are expected; download the file again")  # fmt: skip
         if len(runs) == 1:
             return np.frombuffer(data, layout, runs[0].count, runs[0].at)
-        joined = b"".join(data[run.at : run.at + run.count * run.size] for run in runs)
+        joined = bytearray().join(data[run.at : run.at + run.count * run.size] for run in runs)
         return np.frombuffer(joined, layout)
 
     def _selected(self, records: Records) -> Records:
@@ -185,21 +181,25 @@ class _RecordReader:
                 (NO_PRICE, records["price"] != UNDEFINED_PRICE_E9),
                 (NO_SIZE, sized),
             )
-        keep = np.ones(len(records), dtype=bool)
+        keep: NDArray[np.bool_] | None = None
         for reason, good in (*reasons, (NO_TIME, records["ts_event"] < _UNDEFINED_TIME)):
-            lost = int(np.count_nonzero(keep & ~good))
-            if lost:
-                self._counts.skip(reason, lost)
+            if not good.all():
+                keep = np.ones(len(records), dtype=bool) if keep is None else keep
+                self._counts.skip(reason, int(np.count_nonzero(keep & ~good)))
                 keep &= good
-        return records if keep.all() else records[keep]
+        return records if keep is None else records[keep]
 
 
 def _trades(records: Records) -> Records:
-    rows = np.empty(len(records), TRADE)
-    for name in ("ts_event", "price", "size", "flags", "sequence"):
-        rows[name] = records[name]
-    rows["side"].view(np.uint8)[:] = _SIDES[records["side"].view(np.uint8)]
-    return rows
+    """Return a view of the records as trades, with the fields of the row type `TRADE`.
+
+    An aggressor side other than B, A or N is changed to N in the records themselves.
+    """
+    sides = np.ascontiguousarray(records["side"]).view(np.uint8)
+    unknown = (sides != ord("B")) & (sides != ord("A")) & (sides != ord("N"))
+    if unknown.any():
+        records["side"][unknown] = b"N"
+    return records.view(trade_layout(records.dtype))
 
 
 def _bars(records: Records) -> Records:

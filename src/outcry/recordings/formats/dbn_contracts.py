@@ -1,7 +1,7 @@
-"""Map instrument ids of a DBN file to contracts over time.
+"""Find the contract that each instrument id of a DBN file means at a time.
 
-An instrument id is mapped to a contract by the header, by a mapping message, by the only symbol of the file, or by
-`--contract`. Otherwise the file is refused with `FileRefused`; an id is never guessed.
+The header, a mapping message, the only symbol of the file, or `--contract` maps an instrument id to a contract.
+Otherwise the file is refused with `FileRefused`; the contract is never guessed.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class _Span:
 
 
 class InstrumentMap:
-    """The contract that each instrument id of a file means, over time."""
+    """The contract that each instrument id of a file means, which can change over time."""
 
     def __init__(self, path: Path, header: Header, names: ContractNames, selection: ContractFilter) -> None:
         self._path, self._header, self._names, self._selection = path, header, names, selection
@@ -55,16 +55,19 @@ class InstrumentMap:
             self._any_number = [symbol_span]
 
     def learn(self, number: int, symbols: tuple[str, str], at_ns: int) -> None:
-        """Apply a mapping message: `number` now means the first of `symbols` that names a contract."""
+        """Apply a mapping message of the file: the instrument id `number` now means the contract in `symbols`.
+
+        If both symbols name a contract, the first one counts. at_ns: time of the message.
+        """
         near = datetime.fromtimestamp(at_ns // 1_000_000_000, UTC).date()
         named = [self._names.contract(symbol, near) for symbol in symbols if symbol]
         contract = next((c for c in named if isinstance(c, Contract)), named[0] if named else CONTINUOUS)
         self._spans[number] = [_Span(*_FOREVER, contract)]
 
     def groups(self, records: Records, at: NDArray[Any]) -> Iterator[tuple[Contract | str, Records]]:
-        """Split records by contract, in order.
+        """Split records into groups of one contract each, in order of time.
 
-        A string instead of a contract is the reason to skip the records.
+        For records to skip, the group has the reason, a string, instead of a contract.
         """
         numbers = records["instrument_id"]
         first = int(numbers[0])
@@ -93,7 +96,10 @@ class InstrumentMap:
             yield self._named(None, number, at), records[rest]
 
     def _named(self, contract: Contract | str | None, number: int, at: NDArray[Any]) -> Contract | str:
-        """Return the contract of the file's only instrument: from the file or the option `--contract`."""
+        """Return `contract` if the file names it; otherwise the contract that `--contract` names.
+
+        Raises `FileRefused` without that option, or if several instruments have no contract.
+        """
         if contract not in (None, CONTINUOUS):
             return contract  # type: ignore[return-value]
         near = datetime.fromtimestamp(int(at[0]) // 1_000_000_000, UTC).date()

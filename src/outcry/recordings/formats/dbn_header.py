@@ -1,7 +1,7 @@
 """Read the header of DBN files: schema, record layout and instrument mappings.
 
-Versions 1 to 3 are decoded by `databento_dbn`, older DBZ files by their published layout. No length is trusted before
-that many bytes have been read.
+`databento_dbn` decodes versions 1 to 3. This module decodes older DBZ files by their published layout. A length in a
+header is not trusted until that many bytes have been read.
 """
 
 import io
@@ -33,7 +33,10 @@ _DBZ_SCHEMAS = ("mbo", "mbp-1", "mbp-10", "tbbo", "trades", "ohlcv-1s", "ohlcv-1
 
 @dataclass(frozen=True, slots=True)
 class SymbolMapping:
-    """A requested symbol in a DBN header, and the symbol or instrument id that it meant from `start` until `end`."""
+    """A symbol in the request for the DBN file, and what it meant from `start` until `end`.
+
+    `given`: a contract's symbol, or an instrument id.
+    """
 
     asked: str
     start: date
@@ -45,8 +48,8 @@ class SymbolMapping:
 class Header:
     """Header of a DBN file.
 
-    `schema` is None for a live capture of several schemas. `given_by_number` is whether `SymbolMapping.given` contains
-    instrument numbers.
+    `schema` is None for a live capture of several schemas. `given_by_number`: whether `SymbolMapping.given` contains
+    instrument ids instead of symbols.
     """
 
     schema: str | None
@@ -58,7 +61,7 @@ class Header:
 
 
 def open_records(file: CountedFile) -> tuple[Header, io.RawIOBase]:
-    """Read the header; return it with the stream positioned at the first record."""
+    """Read the header; return it and the stream of records, positioned at the first one."""
     head = file.read(16) or b""
     file.seek(0)
     if is_skippable(head) and head[8:11] == DBZ_MAGIC:
@@ -105,7 +108,7 @@ def _header_of(metadata: Metadata) -> Header:
 
 
 def _date_of(at_ns: int) -> date:
-    """Return the UTC date of a time; the epoch for a time that no date can represent."""
+    """Return the UTC date of a time in ns; 1970-01-01 if the time is out of range for a date."""
     seconds = at_ns // 1_000_000_000
     return datetime.fromtimestamp(seconds if seconds < 1 << 33 else 0, UTC).date()
 
@@ -131,7 +134,7 @@ def _read_dbz(file: CountedFile) -> Header:
 
 
 class _DbzTables:
-    """The symbol tables of a DBZ header: counts as u32, symbols of 22 bytes, dates as yyyymmdd."""
+    """Reader of the symbol tables in a DBZ header, which contain u32 counts, 22-byte symbols and dates as yyyymmdd."""
 
     def __init__(self, data: bytes, path: Path) -> None:
         self._data, self._path, self._at = data, path, 0

@@ -1,7 +1,7 @@
 """Split a DBN stream into runs of adjacent records of the same type and size.
 
-It needs two buffers, regardless of the file's size. A compressed file is decompressed into one of them in a thread
-while the records of the other are processed.
+The stream is read in chunks. A thread decompresses the next chunk of a compressed file while the caller processes the
+records of the previous one.
 """
 
 import io
@@ -18,9 +18,10 @@ from outcry.recordings.file_model import FileRefused
 from outcry.recordings.formats.archive import CountedFile, fill
 from outcry.recordings.formats.file_reading import ReadProgress
 
-CHUNK = 2 << 20
+#: Bytes of a chunk: few enough for the cache of a core, many enough to hide the cost of the calls for each chunk.
+CHUNK = 1 << 20
 HEADER_SIZE: Final = 16
-#: Space before a buffer for an incomplete record of the previous buffer. A record has at most 255 times four bytes.
+#: Space before a chunk for an incomplete record of the previous chunk. A record has at most 255 times four bytes.
 _ROOM: Final = 1024
 
 
@@ -37,7 +38,10 @@ class RecordRun:
 def record_chunks(
     stream: io.RawIOBase, path: Path, progress: ReadProgress
 ) -> Iterator[tuple[memoryview, list[RecordRun]]]:
-    """Yield chunks of complete records with their runs; a chunk is valid until the next is requested."""
+    """Yield chunks of complete records, each with its runs (adjacent records of one type and size).
+
+    The caller owns a chunk and may change its bytes.
+    """
     remainder, number = b"", 0
     for buffer, got in _buffers(stream):
         start = _ROOM - len(remainder)
@@ -54,22 +58,32 @@ def record_chunks(
 
 
 def _buffers(stream: io.RawIOBase) -> Iterator[tuple[memoryview, int]]:
-    """Yield buffers filled from a stream, alternating between two; an uncompressed file needs no thread."""
-    buffers = [memoryview(bytearray(_ROOM + CHUNK)) for _ in range(2)]
+    """Yield new buffers, each with the number of bytes read into it from the stream.
+
+    The bytes start after `_ROOM` bytes, which leave space for the rest of the previous buffer. A compressed stream is
+    read by a thread in advance; an uncompressed file does not need one.
+    """
+
+    def filled() -> tuple[memoryview, int]:
+        buffer = np.empty(_ROOM + CHUNK, np.uint8).data  # unlike a bytearray, it is not cleared first
+        return buffer, fill(stream, buffer[_ROOM:])
+
     if isinstance(stream, CountedFile):
-        while got := fill(stream, buffers[0][_ROOM:]):
-            yield buffers[0], got
+        while (found := filled())[1]:
+            yield found
         return
     with ThreadPoolExecutor(1, "inflate") as thread:
-        coming = thread.submit(fill, stream, buffers[0][_ROOM:])
-        while got := coming.result():
-            buffers.reverse()
-            coming = thread.submit(fill, stream, buffers[0][_ROOM:])
-            yield buffers[1], got
+        coming = thread.submit(filled)
+        while (found := coming.result())[1]:
+            coming = thread.submit(filled)
+            yield found
 
 
 def find_record_runs(data: memoryview, path: Path, number: int = 0) -> tuple[list[RecordRun], int]:
-    """Return the runs of complete records in `data`, and the offset of the first incomplete record."""
+    """Return the runs of complete records in `data`, and the offset of the first incomplete record.
+
+    number: index in the file of the first record, for error messages.
+    """
     flat = np.frombuffer(data, dtype=np.uint8)
     runs: list[RecordRun] = []
     at, end = 0, len(data)
@@ -88,7 +102,7 @@ def find_record_runs(data: memoryview, path: Path, number: int = 0) -> tuple[lis
 
 
 def _run_length(flat: NDArray[np.uint8], at: int, size: int) -> int:
-    """Count the complete records from `at` that have the length and kind of the first."""
+    """Count the adjacent complete records from offset `at` that have the length and type of the first."""
     possible = (len(flat) - at) // size
     records = flat[at : at + possible * size].reshape(possible, size)
     heads = records[:, :2].view("<u2")[:, 0]  # length and type together

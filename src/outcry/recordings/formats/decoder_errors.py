@@ -1,10 +1,11 @@
-"""Translate errors of decoders to `FileRefused`.
+"""Translate the errors of decoder libraries to `FileRefused`.
 
-Reading a file of any content ends in rows or in a `FileRefused` that names the file and the place. The decoder's error
-is its cause.
+Whatever a file contains, reading it ends with rows or with a `FileRefused` that names the file and the place. The
+decoder's error is the `__cause__` of the `FileRefused`.
 """
 
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Generator
@@ -15,10 +16,9 @@ import databento_dbn
 import zstandard
 
 from outcry.recordings.file_model import FileRefused
-from outcry.recordings.formats.arrow import ArrowError
 
-#: All exceptions that the decoders raise for malformed input. zipfile raises RuntimeError for encrypted members and
-#: NotImplementedError for unknown methods. DBNError derives from Exception only.
+#: All exceptions that the decoders raise for malformed input, except those of pyarrow. zipfile raises RuntimeError for
+#: encrypted members and NotImplementedError for unknown methods. DBNError derives from Exception only.
 DECODER_ERRORS: tuple[type[Exception], ...] = (
     ArithmeticError,
     EOFError,
@@ -29,7 +29,6 @@ DECODER_ERRORS: tuple[type[Exception], ...] = (
     RuntimeError,
     ValueError,
     databento_dbn.DBNError,
-    ArrowError,
     struct.error,
     zipfile.BadZipFile,
     zlib.error,
@@ -39,17 +38,25 @@ DECODER_ERRORS: tuple[type[Exception], ...] = (
 
 @contextmanager
 def refuse_decoder_errors(path: Path, place: Callable[[], str] | str = "") -> Generator[None]:
-    """Raise decoder errors as `FileRefused`; a callable `place` is evaluated when the error occurs."""
+    """Translate a decoder's error in the `with` block to `FileRefused`.
+
+    A callable `place` is evaluated at the error.
+    """
     try:
         yield
     except FileRefused:
         raise
     except PermissionError as fault:
         raise FileRefused(path, "", "permission denied", "change the permissions of the file") from fault
-    except DECODER_ERRORS as fault:
+    except (*DECODER_ERRORS, *_arrow_errors()) as fault:
         where = place if isinstance(place, str) else place()
         raise FileRefused(path, where, f"cannot decode the file: {_brief(fault)}",
                           "the file is damaged or cut short; download it again") from fault  # fmt: skip
+
+
+def _arrow_errors() -> tuple[type[Exception], ...]:
+    """Return the base class of pyarrow's errors, if a reader has imported pyarrow; most files need none."""
+    return (sys.modules["pyarrow"].ArrowException,) if "pyarrow" in sys.modules else ()
 
 
 def _brief(fault: Exception) -> str:

@@ -1,7 +1,7 @@
 """Read text tables as trades or bars: Databento, Kibot, FirstRate, NinjaTrader, TradingView and CSV with a header.
 
-Time zone, bar timestamps and contract are never assumed. Bars have the time of their start. Rows stay in the file's
-order, and identical trades are all imported.
+The time zone, the meaning of bar timestamps and the contract are never assumed. Bars get the time of their start. Rows
+stay in the file's order, and identical trades are all imported.
 """
 
 from collections.abc import Generator, Iterator
@@ -42,7 +42,7 @@ Rows = NDArray[Any]
 def check_options(path: Path, dialect: Dialect, options: ReadOptions) -> None:
     """Refuse a table unless its time zone and the meaning of its bar timestamps are known.
 
-    The error names the option that states them.
+    The error names the option with which the user can state the missing one.
     """
     for place, zone in (("--tz", options.tz), ("the times", dialect.written_zone)):
         try:
@@ -72,7 +72,7 @@ def check_options(path: Path, dialect: Dialect, options: ReadOptions) -> None:
 
 
 class Table(Protocol):
-    """Interface of a readable table: a text file, a member of an archive, or a Parquet file."""
+    """Interface of a table whose rows can be read: a text file, a member of an archive, or a Parquet file."""
 
     @property
     def path(self) -> Path:
@@ -81,11 +81,11 @@ class Table(Protocol):
 
     @property
     def inside(self) -> str:
-        """Return the name of the archive member, for error messages; empty for a whole file."""
+        """Return the name of the archive member for error messages; empty if the table is a file of its own."""
         ...
 
     def blocks(self, file: CountedFile, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
-        """Yield blocks of the wanted columns, with the number of rows before each."""
+        """Yield blocks of the wanted columns, each with the number of rows in the blocks before it."""
         ...
 
     def place(self, row: int) -> str:
@@ -94,7 +94,10 @@ class Table(Protocol):
 
 
 class TableReader:
-    """Reader of the rows of one table. `contract` is set if the context determines it, for example a member's name."""
+    """Reader of the rows of one table.
+
+    `contract`: the contract of all rows if it is known from elsewhere, for example from the name of an archive member.
+    """
 
     def __init__(self, table: Table, dialect: Dialect, selection: ContractFilter, progress: ReadProgress, *,
                  contract: Contract | str | None = None) -> None:  # fmt: skip
@@ -182,9 +185,9 @@ class TableReader:
         return rows, keep
 
     def _known_prices(self, column: Array, keep: Rows) -> tuple[NDArray[np.int64], Rows]:
-        """Return the prices of the rows that have one, and which rows those are.
+        """Return the prices of the rows that have one, and which of the rows `keep` these are.
 
-        Records that clear an order book have no price.
+        A row without a price is a record that clears the order book.
         """
         scale, fixed = self._dialect.scale, self._dialect.fixed
         if "action" not in self._dialect.columns:
@@ -270,7 +273,7 @@ def open_table(path: Path, size: int, head: bytes, names: ContractNames, options
     table = TextTable(path, decompressed, dialect.delimiter, dialect.width, dialect.skip_lines)
 
     def rows(file: CountedFile, progress: ReadProgress) -> Generator[Batch]:
-        selection = ContractFilter(path, names, options.contract)
+        selection = ContractFilter(path, names, options.contract, options.unnamed)
         yield from TableReader(table, dialect, selection, progress).batches(file)
         selection.finish(progress.counts.rows)
 

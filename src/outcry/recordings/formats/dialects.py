@@ -1,7 +1,7 @@
-"""Detect the dialect of a text table, that is, its columns, time format, zone and bar timestamps, from its first lines.
+"""Detect the dialect of a text table from its first lines: its columns, time format, time zone and bar timestamps.
 
-The detector of each dialect documents the properties that its layout determines. Other properties stay None, and
-`delimited` requires an option for them.
+The docstring of each detector lists what its layout determines. Everything else stays None, and the user must state it
+with an option that `delimited` requires.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from outcry.recordings.file_model import FileRefused
-from outcry.recordings.formats.timestamp_parsing import TimeFormat
+from outcry.recordings.formats.time_format import TimeFormat
 from outcry.trades.records import Quality
 
 NEW_YORK = "America/New_York"
@@ -42,12 +42,12 @@ _TIME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Layout of a table. `columns`: role → column number, including `stamp` and optionally `clock`.
+    """Layout of a text table. `columns` maps a role (`price`, `stamp`, optionally `clock`, …) to a column number.
 
-    zone: IANA zone of naive timestamps. ends: whether a bar's timestamp is its end. fixed: prices are integers in units
-    of 10⁻⁹. scale: factor to the exchange's quotation. quality: of bars, if the layout determines it. zero_sizes:
-    trades of size 0 are imported. says_utc: the time column's name ends in `_utc`. written_zone: the zone that each
-    timestamp names.
+    zone: IANA zone of timestamps without a zone. ends: whether a bar's timestamp is its end. fixed: prices are integers
+    in units of 10⁻⁹. scale: factor that converts a price to the exchange's unit. quality: length of bars, if the layout
+    determines it. zero_sizes: trades of size 0 are imported. says_utc: the time column's name ends in `_utc`.
+    written_zone: the zone that each timestamp names.
     """
 
     format: str
@@ -77,7 +77,7 @@ class Dialect:
 class Head:
     """The first lines of a table, split into fields.
 
-    `first` is the first non-empty line, `second` the next. `format_name` is the format named by the user.
+    `first`: the first non-empty line. `second`: the next one. `format_name`: the format that the user named, if any.
     """
 
     path: Path
@@ -102,10 +102,10 @@ def read_head(path: Path, head: bytes, *, format_name: str | None = None) -> Hea
         text = (head[:cut] if cut >= 0 and len(head) >= 1 << 16 else head).decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         raise FileRefused(path, f"byte {fault.start:,}", "unknown file format",
-                          "docs/importing.md lists the supported formats") from fault  # fmt: skip
+                          "docs/guides/importing.md lists the supported formats") from fault  # fmt: skip
     if "\0" in text:
         raise FileRefused(path, f"byte {text.index(chr(0)):,}", "unknown file format",
-                          "docs/importing.md lists the supported formats")  # fmt: skip
+                          "docs/guides/importing.md lists the supported formats")  # fmt: skip
     lines = [(n, line.rstrip("\r")) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
         raise FileRefused(path, "", "the file has only blank lines")
@@ -119,9 +119,9 @@ def read_head(path: Path, head: bytes, *, format_name: str | None = None) -> Hea
 
 
 def _with_time(header: list[str], row: list[str]) -> list[str]:
-    """Return the header with a name for the time column if only that is missing.
+    """Return the header; if it lacks only a name for the time column, add one.
 
-    R writes times as row names under an empty header or none, and prefixes columns with the series (`ESZ3.Open`).
+    R writes times as row names, in a column without a name, and prefixes column names with the series (`ESZ3.Open`).
     """
     if not row or not _TIME.fullmatch(row[0]):
         return header
@@ -145,7 +145,10 @@ def _has_header(head: Head) -> bool:
 
 
 def sniff(head: Head) -> Dialect:
-    """Detect the dialect of a table by its first lines. A format named by the user must match."""
+    """Detect the dialect of a table by its first lines.
+
+    Raises `FileRefused` unless it is of the format the user named.
+    """
     wanted = head.format_name
     detectors = {wanted: DETECTORS[wanted]} if wanted else DETECTORS
     for detector in detectors.values():
@@ -229,8 +232,8 @@ def _tradingview(head: Head) -> Dialect | None:
 def _firstrate(head: Head) -> Dialect | None:
     """Detect FirstRate: ISO timestamp in New York time, then OHLC and volume; bars stamped at their open.
 
-    Without a header this layout is ambiguous. The file's name (`ES_H24_1min.txt`, or FirstRate in it) or the user must
-    then identify it.
+    Without a header this layout could be another vendor's. The file's name must then identify it (`ES_H24_1min.txt`, or
+    any name with FirstRate in it), or the user must.
     """
     name = head.path.name.lower()
     named = head.format_name or "firstrate" in name or re.search(r"_(full_)?1min.*\.txt", name) is not None
@@ -256,7 +259,10 @@ def _generic(head: Head) -> Dialect | None:
 
 
 def generic_columns(names: dict[str, int]) -> dict[str, int] | None:
-    """Return column numbers by role from lower-case names; None if they are neither trades nor bars."""
+    """Find the columns of a table by their lower-case names; return column numbers by role.
+
+    Returns None if the columns are neither those of trades nor those of bars.
+    """
     plain = {name.removesuffix("_utc"): index for name, index in reversed(list(names.items()))}
     found = {role: index for role, known in NAMES.items() if (index := _first(plain, known)) is not None}
     if "stamp" not in found:
@@ -317,7 +323,10 @@ DETECTORS: dict[str, Callable[[Head], Dialect | None]] = {
 
 
 def apply_options(dialect: Dialect, zone: str | None, stamp: str | None) -> Dialect:
-    """Return the dialect with the zone and bar timestamps stated by the user, which have precedence."""
+    """Return the dialect with the user's time zone and meaning of bar timestamps, in place of its own.
+
+    None leaves the dialect's own value.
+    """
     return replace(
         dialect, zone=zone or dialect.zone, ends=dialect.ends if stamp is None else stamp == "close"
     )

@@ -1,7 +1,7 @@
 """Detect the format of a market data file and start reading it.
 
-Content has precedence over names: the format is detected by the first bytes. A file is refused if the user names a
-format and the bytes have another.
+The first bytes decide the format, not the file's name. If the user names a format and the bytes have another, the file
+is refused.
 """
 
 import os
@@ -22,11 +22,8 @@ from outcry.recordings.formats.contract_names import ContractNames
 from outcry.recordings.formats.dbn import open_dbn
 from outcry.recordings.formats.dbn_header import DBN_MAGIC, DBZ_MAGIC
 from outcry.recordings.formats.decoder_errors import refuse_decoder_errors
-from outcry.recordings.formats.delimited import open_table
 from outcry.recordings.formats.dialects import DETECTORS
 from outcry.recordings.formats.file_reading import FileReading
-from outcry.recordings.formats.lean import open_lean
-from outcry.recordings.formats.parquet import open_parquet
 from outcry.recordings.formats.rdata import is_named_so, refuse_rdata
 from outcry.recordings.formats.scid import open_scid
 from outcry.recordings.formats.zip_members import list_members
@@ -41,12 +38,17 @@ _PACKED = (ZSTD_MAGIC, GZIP_MAGIC)
 
 
 class FileLibrary:
-    """Opens files: detects their format, zone, timestamps and contract, or reports which option is missing."""
+    """Opens market data files: detects each file's format, time zone, bar timestamps and contract.
+
+    If one of them cannot be detected, the error names the option with which the user can state it.
+    """
 
     def expand(self, path: Path) -> list[Path]:
-        """Return the files below a folder that may contain market data, sorted by name; for a file, the file itself.
+        """Return the files below a folder that may contain market data, sorted by name.
 
-        Skips links and hidden files. Raises `FileRefused` if there are none.
+        If `path` is a file, return only that file.
+
+        Skips links and hidden files. Raises `FileRefused` if there are no such files.
         """
         if not path.is_dir():
             with refuse_decoder_errors(path):
@@ -59,7 +61,10 @@ class FileLibrary:
         return found
 
     def open(self, path: Path, universe: Universe, options: ReadOptions) -> FileReading | None:
-        """Start reading a file; return None if it is recognised to contain no trades (quotes, definitions)."""
+        """Start reading a file; return None if its format is known but it has no trades, only quotes for example.
+
+        Raises `FileRefused`, and `MissingExtra` if the format needs pyarrow.
+        """
         if options.format is not None and options.format not in FORMATS:
             raise FileRefused(path, "--format", f"unknown format {options.format[:40]!r}",
                               f"supported formats: {', '.join(FORMATS)}")  # fmt: skip
@@ -79,10 +84,16 @@ class FileLibrary:
                 case "scid":
                     return open_scid(path, names, options)
                 case "parquet":
+                    from outcry.recordings.formats.parquet import open_parquet  # noqa: PLC0415 - an extra
+
                     return open_parquet(path, names, options)
                 case "zip":
+                    from outcry.recordings.formats.lean import open_lean  # noqa: PLC0415 - an extra
+
                     return open_lean(path, file.size, list_members(file), names, options)
                 case _:
+                    from outcry.recordings.formats.delimited import open_table  # noqa: PLC0415 - an extra
+
                     return open_table(path, file.size, head, names, options)
 
 
@@ -102,7 +113,10 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _kind(path: Path, raw: bytes, head: bytes, *, packed: bool) -> str:
-    """Return the type of the content: dbn, scid, parquet, zip or text."""
+    """Return the type of the content: dbn, scid, parquet, zip or text.
+
+    raw: the first bytes of the file. head: the same, decompressed. packed: whether the file is compressed.
+    """
     if head.startswith(DBN_MAGIC) or (is_skippable(raw) and raw[8:11] == DBZ_MAGIC):
         return "dbn"
     if packed and head.startswith((*_PACKED, b"PK\x03\x04", b"PK\x05\x06")):

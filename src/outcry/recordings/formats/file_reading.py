@@ -1,6 +1,6 @@
-"""A file being read: its counts, its progress, and the translation of decoder errors.
+"""A file that is being read: its counts, its progress, and the translation of decoder errors.
 
-`batches` may be called again and restarts. The file is always closed at the end.
+Each call of `batches` reads the file from its start. The file is always closed at the end.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -16,7 +16,7 @@ from outcry.trades.records import Batch
 
 @dataclass(slots=True)
 class ReadProgress:
-    """Counts of a reader, and its current `place` for error messages (`record 12`)."""
+    """Counts of the rows read and skipped so far, and the current `place` for error messages (`record 12`)."""
 
     counts: ReadCounts
     place: str = ""
@@ -27,7 +27,7 @@ Rows = Callable[[CountedFile, ReadProgress], Generator[Batch]]
 
 @dataclass(slots=True)
 class FileReading:
-    """A file whose format has been detected. `rows` yields its batches from the opened file."""
+    """A file whose format has been detected. `rows` is the function that yields its batches from the opened file."""
 
     path: Path
     format: str
@@ -45,7 +45,7 @@ class FileReading:
         return min(self._file.position, self.bytes_total) if self._file else 0
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the rows in file order. Raises `FileRefused`, also if the file contains none."""
+        """Yield the rows in file order. Raises `FileRefused`, also if the file contains no rows."""
         self.counts.rows = 0
         self.counts.skipped.clear()
         progress = ReadProgress(self.counts)

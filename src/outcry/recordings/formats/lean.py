@@ -1,8 +1,8 @@
-"""Read LEAN zips of futures: ticks, seconds or minutes of one UTC day, one member per expiry.
+"""Read LEAN zips of futures, which have ticks, seconds or minutes of one UTC day, and one member per expiry.
 
-Times are milliseconds of the UTC day in the member's name, and bars are stamped at their start. LEAN stores grains and
-livestock in dollars; they are converted to the quoted cents. Trades of size 0 are stored as rows, as in LEAN, but
-change no level.
+Times are milliseconds since the start of the UTC day that the member's name states. Bars are stamped at their start.
+LEAN stores grains and livestock in dollars; their prices are converted to the exchange's unit, cents. Trades of size 0
+are stored as rows, as in LEAN, but change no level.
 """
 
 import re
@@ -20,7 +20,7 @@ from outcry.recordings.formats.delimited import TableReader
 from outcry.recordings.formats.dialects import BAR_ROLES, Dialect
 from outcry.recordings.formats.file_reading import FileReading, ReadProgress
 from outcry.recordings.formats.table_text import TextTable
-from outcry.recordings.formats.timestamp_parsing import TimeFormat
+from outcry.recordings.formats.time_format import TimeFormat
 from outcry.recordings.formats.zip_members import ZipMembers
 from outcry.trades.records import Batch, Quality
 
@@ -38,7 +38,7 @@ _TICK_COLUMNS = {"stamp": 0, "price": 1, "size": 2, "suspicious": 5}
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What the name of a LEAN zip's member says about its content."""
+    """What the name of a file inside a LEAN zip (a member) states about its content."""
 
     info: zipfile.ZipInfo
     day: date
@@ -49,12 +49,12 @@ class Member:
 
     @property
     def symbol(self) -> str:
-        """Return the name of its contract, `ES_201312`."""
+        """Return the name of the member's contract, `ES_201312`."""
         return f"{self.root.upper()}_{self.month}"
 
 
 def _members_of(path: Path, infos: list[zipfile.ZipInfo]) -> list[Member]:
-    """Return the members of a LEAN zip sorted by name. Raises `FileRefused` for another zip."""
+    """Return the members of a LEAN zip, sorted by name. Raises `FileRefused` if the zip is not of LEAN's form."""
     found: list[Member] = []
     for info in sorted(infos, key=lambda one: one.filename):
         parts = _MEMBER.fullmatch(info.filename.lower())
@@ -79,7 +79,7 @@ def _members_of(path: Path, infos: list[zipfile.ZipInfo]) -> list[Member]:
 def open_lean(
     path: Path, size: int, infos: list[zipfile.ZipInfo], names: ContractNames, options: ReadOptions
 ) -> FileReading | None:
-    """Start reading a LEAN zip with these members; None if it has only quotes or open interest."""
+    """Start reading a LEAN zip. Return None if its members (`infos`) have only quotes or open interest."""
     trades = [member for member in _members_of(path, infos) if member.kind == "trade"]
     if not trades:
         return None

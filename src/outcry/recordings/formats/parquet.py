@@ -1,8 +1,8 @@
 """Read Parquet files of trades or bars in batches of rows.
 
-Columns are found by the names of `dialects.NAMES`. Times without a zone need `--tz`; integers are epoch times in UTC.
-Decimals stay exact, and floats become the nearest number of nine decimals. Sizes in the footer are checked before
-use.
+Columns are found by the names in `dialects.NAMES`. Times without a zone need the option `--tz`; integers are times
+since 1970 in UTC. Decimals stay exact, and floats become the nearest decimal number of nine places. The sizes that the
+file's footer states are checked before use.
 """
 
 import io
@@ -19,7 +19,7 @@ from outcry.recordings.formats.decoder_errors import refuse_decoder_errors
 from outcry.recordings.formats.delimited import TableReader, check_options
 from outcry.recordings.formats.dialects import BAR_ROLES, Dialect, apply_options, generic_columns
 from outcry.recordings.formats.file_reading import FileReading, ReadProgress
-from outcry.recordings.formats.timestamp_parsing import TimeFormat
+from outcry.recordings.formats.time_format import TimeFormat
 from outcry.trades.records import Batch
 
 BATCH_ROWS = 100_000
@@ -38,7 +38,7 @@ class ParquetTable:
         self.path, self._names = path, names
 
     def blocks(self, file: CountedFile, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
-        """Yield batches of the wanted columns, with the number of rows before each."""
+        """Yield batches of the wanted columns, each with the number of rows in the batches before it."""
         names = [self._names[index] for index in wanted]
         before = 0
         with refuse_decoder_errors(self.path, lambda: self.place(before)):
@@ -61,7 +61,7 @@ def open_parquet(path: Path, names: ContractNames, options: ReadOptions) -> File
     table = ParquetTable(path, reader.schema_arrow.names)
 
     def rows(opened: CountedFile, progress: ReadProgress) -> Generator[Batch]:
-        selection = ContractFilter(path, names, options.contract)
+        selection = ContractFilter(path, names, options.contract, options.unnamed)
         yield from TableReader(table, dialect, selection, progress).batches(opened)
         selection.finish(progress.counts.rows)
 
@@ -69,7 +69,7 @@ def open_parquet(path: Path, names: ContractNames, options: ReadOptions) -> File
 
 
 def _open(file: CountedFile) -> Any:
-    """Open the file after checking the size of its footer."""
+    """Open the file with pyarrow, after checking the size of its footer."""
     file.seek(max(0, file.size - 8))
     tail = file.read(8) or b""
     if tail[4:] != b"PAR1":

@@ -1,4 +1,4 @@
-"""Recognise R data files, complete or partial, to refuse them with a helpful message.
+"""Detect R data files, complete or partial, to refuse them with an error that says how to export the data.
 
 Only the first bytes are read, because R files can contain any object, not only tables.
 """
@@ -26,7 +26,7 @@ def is_named_so(path: Path) -> bool:
 
 
 def refuse_rdata(path: Path, head: bytes) -> None:
-    """Raise `FileRefused` for an R data file or a part of one, and for bzip2 or xz compression.
+    """Raise `FileRefused` for an R data file or a part of one, and for a file compressed with bzip2 or xz.
 
     head: the first bytes of the file, not decompressed.
     """

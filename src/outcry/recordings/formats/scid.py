@@ -1,9 +1,9 @@
 """Read Sierra Chart intraday files (`.scid`): ticks, or bars of one second or one minute.
 
-Layout (Sierra's `IntradayRecord.h`): a header of 56 bytes, then records of 40. Times are µs since 1899-12-30 UTC. Their
-µs digits only make records unique, so the resolution is 1 ms. Prices are float32, in some files multiplied by a power
-of ten. A price becomes a tick only if float32 cannot distinguish the two. Any other price is passed on unchanged, and
-the importer counts it as off-tick.
+Layout (Sierra's `IntradayRecord.h`): a header of 56 bytes, then records of 40 bytes. Times are µs since 1899-12-30 UTC.
+Their µs digits only make records unique, so the resolution is 1 ms. Prices are float32, in some files multiplied by a
+power of ten. A price becomes the nearest tick only if float32 cannot distinguish the two. Any other price is passed on
+unchanged, and the importer counts it as off-tick.
 """
 
 from collections.abc import Generator, Iterator
@@ -53,7 +53,7 @@ Records = NDArray[Any]
 
 
 def open_scid(path: Path, names: ContractNames, options: ReadOptions) -> FileReading:
-    """Start reading a Sierra Chart file; its name contains the contract."""
+    """Start reading a Sierra Chart file. The file's name contains the contract."""
     with CountedFile(path) as file:
         start = read_header(file)
         sample = read_sample(file, start)
@@ -89,7 +89,7 @@ def read_header(file: CountedFile) -> int:
 
 
 def read_sample(file: CountedFile, start: int) -> Records:
-    """Return records of the beginning and the end, from which the price scale and the record type are detected."""
+    """Return records from the beginning and the end of the file, to detect the price scale and the record type."""
     whole = max(0, file.size - start) // RECORD.itemsize
     parts: list[Records] = []
     for first in sorted({0, max(0, whole - SAMPLE_RECORDS)}):
@@ -101,7 +101,7 @@ def read_sample(file: CountedFile, start: int) -> Records:
 
 
 def is_conclusive(sample: Records, tick_e9: int) -> bool:
-    """Return whether these records already determine the price scale and the record type."""
+    """Return whether these records are enough to determine the price scale and the record type."""
     traded = sample[sample["volume"] > 0]
     if len(traded) >= ENOUGH_TRADES:
         return True
@@ -111,18 +111,18 @@ def is_conclusive(sample: Records, tick_e9: int) -> bool:
 
 
 def unix_ns(records: Records) -> NDArray[np.int64]:
-    """Return the times of records in ns UTC, truncated to milliseconds."""
+    """Return the times of records in ns UTC, rounded down to milliseconds."""
     return (records["at"] - EPOCH_US) // 1_000 * NANOS_PER_MS
 
 
 def _plain_tick(records: Records) -> Records:
-    """Return which records are certainly ticks, by the value of their Open."""
+    """Return for each record whether it is certainly a tick, by the value of its field Open."""
     opens = records["open"]
     return (records["trades"] == 1) & ((opens == 0) | (opens == FIRST_PART) | (opens == LAST_PART))
 
 
 def _flat(records: Records) -> Records:
-    """Return which records have one trade and a single price, so that each may be a tick or a bar."""
+    """Return for each record whether it has one trade and a single price; such a record may be a tick or a bar."""
     same = (records["open"] == records["high"]) & (records["high"] == records["low"])
     return (records["trades"] == 1) & same & (records["low"] == records["close"])
 
@@ -135,7 +135,7 @@ def _day(record: Any, path: Path) -> Any:
 
 
 def _read(file: CountedFile, decoder: "ScidDecoder", progress: ReadProgress) -> Generator[Batch]:
-    """Yield a file's rows from its first to its last complete record."""
+    """Yield the rows of a file in batches, up to its last complete record."""
     start = read_header(file)
     file.seek(start)
     whole, rest = divmod(file.size - start, RECORD.itemsize)
@@ -154,7 +154,7 @@ class ScidDecoder:
     """Converts records of a Sierra Chart file to batches of ticks and of bars.
 
     sample: records from which the price scale and the record type are detected; raises `FileRefused` if they are not
-    prices of the contract. bars: length of bars, if known; otherwise the first bars determine it.
+    prices of the contract. bars: length of the bars if it is known; otherwise the first bars determine it.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class ScidDecoder:
         return (records["volume"] > 0) & ~(ticks | _flat(records) if self._flat_is_tick else ticks)
 
     def decode(self, records: Records, number: int) -> Iterator[Batch]:
-        """Yield the rows of these records, which follow the first `number` records of the file.
+        """Yield the rows of these records. number: how many records of the file come before them.
 
         Raises `FileRefused`.
         """

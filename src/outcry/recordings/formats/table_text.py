@@ -17,7 +17,7 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A text table that is a file or a member of an archive (`inside`). `opener` opens it from the start."""
+    """A text table. It is a whole file, or the archive member named `inside`. `opener` opens it from the start."""
 
     path: Path
     opener: Callable[[CountedFile], io.RawIOBase]
@@ -27,7 +27,7 @@ class TextTable:
     inside: str = ""
 
     def blocks(self, file: CountedFile, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
-        """Yield blocks of the wanted columns as text, with the number of rows before each."""
+        """Yield blocks of the wanted columns as text, each with the number of rows in the blocks before it."""
         names = [str(index) for index in range(self.width)]
         stream = io.BufferedReader(self.opener(file), BLOCK)
         before = 0
@@ -49,7 +49,10 @@ class TextTable:
             self._explain(fault, before)
 
     def place(self, row: int) -> str:
-        """Return the line number of a data row for error messages, counted in the file from 1."""
+        """Return the line number of a data row for error messages.
+
+        Lines are counted from 1 at the start of the file.
+        """
         for number, line in self._lines():
             if number > self.skip_lines and line.strip(b"\r\n"):
                 if not row:
@@ -58,7 +61,7 @@ class TextTable:
         return self.at_line(0)
 
     def at_line(self, number: int) -> str:
-        """Return the text that names a line of the file in error messages."""
+        """Return how error messages name a line of the file."""
         where = f"line {number:,}" if number else "the end"
         return f"{self.inside}, {where}" if self.inside else where
 
@@ -70,7 +73,10 @@ class TextTable:
                 yield number, line
 
     def _explain(self, fault: Exception, before: int) -> None:
-        """Find the line that could not be parsed, and refuse the file with its line number."""
+        """Find the line that could not be parsed, and raise `FileRefused` with its line number.
+
+        before: number of rows that were parsed before the error.
+        """
         for number, line in self._lines():
             if number <= self.skip_lines or not line.strip(b"\r\n"):
                 continue

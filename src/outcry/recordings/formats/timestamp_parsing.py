@@ -1,10 +1,10 @@
 """Parse timestamps of files to ns UTC.
 
-The time zone of a timestamp without one comes from the file or the user, and is never assumed. In an hour that occurs
-twice, the order of rows decides; a time that does not exist in the zone is refused.
+The time zone of a timestamp without one comes from the file or the user, and is never assumed. When clocks are set
+back, an hour occurs twice; the order of the rows then decides which one a timestamp means. A time that does not exist
+in the zone is refused.
 """
 
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -13,37 +13,10 @@ from numpy.typing import NDArray
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MS
 from outcry.recordings.formats.arrow import Array, ArrowInvalid, pa, pc
 from outcry.recordings.formats.cell_parsing import InvalidCell, convert, refuse_nulls, whole
+from outcry.recordings.formats.time_format import EARLIEST_NS, LATEST_NS, TimeFormat, epoch_unit
 
-#: A time outside 1980 to 2100 has another unit.
-EARLIEST_NS = 315_532_800 * 1_000_000_000
-LATEST_NS = 4_102_444_800 * 1_000_000_000
 #: A step back by more than this, in an hour that occurs twice, starts the second passage.
 _SECOND_PASSAGE = NANOS_PER_HOUR // 2
-
-
-class TimeFormat(StrEnum):
-    """Format of a file's timestamps."""
-
-    ISO = "iso"  # 2024-01-02 09:30:00[.123], without a zone
-    ISO_ABSOLUTE = "iso with offset"  # …Z, …+00:00
-    EPOCH = "epoch"  # whole seconds, ms, µs or ns since 1970
-    US = "us"  # 01/02/2024 and 09:30[:00]
-    IB = "ib"  # 20240102 09:30:00, one blank or two, optionally followed by a zone name
-    COMPACT = "compact"  # 20240102 093000[ 1234567]
-    TIMESTAMP = "timestamp"  # a typed column without a zone
-    TIMESTAMP_ABSOLUTE = "timestamp with zone"
-    MS_OF_DAY = "ms of day"  # LEAN: the date is in the file name
-
-    @property
-    def naive(self) -> bool:
-        """Return whether timestamps of this format have no time zone, so that one must be given."""
-        return self in (
-            TimeFormat.ISO,
-            TimeFormat.US,
-            TimeFormat.IB,
-            TimeFormat.COMPACT,
-            TimeFormat.TIMESTAMP,
-        )
 
 
 class ZonedTimes:
@@ -55,7 +28,7 @@ class ZonedTimes:
         self._second = False
 
     def utc(self, naive: Array) -> NDArray[np.int64]:
-        """Return ns UTC of naive timestamps. Raises `InvalidCell` for times skipped by a clock change of the zone."""
+        """Return timestamps without a zone in ns UTC. Raises `InvalidCell` for times skipped by a clock change."""
         if self.zone == "UTC":
             return _numbers(naive)
         first = self._assume(naive, "earliest")
@@ -93,7 +66,10 @@ def _numbers(stamps: Array) -> NDArray[np.int64]:
 def parse_timestamps(
     columns: list[Array], stamps: TimeFormat, local: ZonedTimes, day_ns: int = 0
 ) -> NDArray[np.int64]:
-    """Return the times of a block of rows in ns UTC. `columns`: timestamps, or dates and times of day."""
+    """Return the times of a block of rows in ns UTC.
+
+    columns: one column of timestamps, or one of dates and one of times of day.
+    """
     first = columns[0]
     refuse_nulls(first, "time")
     if stamps is TimeFormat.EPOCH:
@@ -117,7 +93,10 @@ def parse_timestamps(
 
 
 def _nanoseconds(stamps: Array, zone: str | None) -> Array:
-    """Convert a typed column to ns. Raises `InvalidCell` for times that do not fit in 64 bits of ns."""
+    """Convert a column of Arrow timestamps to ns UTC.
+
+    Raises `InvalidCell` for a time that does not fit in 64 bits of ns.
+    """
     try:
         return stamps.cast(pa.timestamp("ns", zone))
     except ArrowInvalid as fault:
@@ -137,17 +116,11 @@ def _inside(numbers: NDArray[np.int64], low: int, high: int, what: str) -> None:
 
 
 def _epoch(cells: Array) -> NDArray[np.int64]:
-    """Convert epoch numbers. Their size determines the unit, which must be the same for all."""
+    """Convert numbers of seconds, ms, µs or ns since 1970. Their size determines the unit, which all must share."""
     numbers = whole(cells, "time")
     unit = epoch_unit(int(numbers[0]))
     _inside(numbers, EARLIEST_NS // unit, LATEST_NS // unit, "time in the unit of the first row")
     return numbers * unit
-
-
-def epoch_unit(number: int) -> int:
-    """Return the ns per unit of an epoch number: seconds, ms, µs or ns, by its number of digits."""
-    digits = len(str(abs(number)))
-    return 10**9 if digits <= 11 else 10**6 if digits <= 14 else 1_000 if digits <= 17 else 1
 
 
 def _iso(columns: list[Array], stamps: TimeFormat) -> Array:

@@ -1,7 +1,8 @@
 """Read members of a zip safely.
 
-Nothing is extracted to disk. The whole file is refused if a member is unsafe: its name leads out of its folder, or it
-is encrypted, a link, a duplicate or itself an archive. It is also refused if the directory is too large.
+Nothing is extracted to disk. One unsafe member is enough to refuse the whole zip. A member is unsafe if its name leads
+out of the archive's folder, or if it is encrypted, a link, a duplicate or itself an archive. A zip is also refused if
+its directory (list of members) is too large.
 """
 
 import io
@@ -54,7 +55,7 @@ class ZipMembers:
         self._last: BoundedStream | None = None
 
     def open(self, file: CountedFile, name: str) -> io.RawIOBase:
-        """Open a member; its decompressed bytes are counted against the limit."""
+        """Open a member; the bytes that it decompresses to count against the limit of the archive."""
         if self._archive is None or self._file is not file:
             file.seek(0)
             self._file, self._last = file, None
@@ -82,7 +83,10 @@ def _problem(info: zipfile.ZipInfo, seen: set[str]) -> str:
 
 
 def _bound_directory(file: CountedFile) -> None:
-    """Refuse a zip whose directory is too large for memory, by the end record that the zip reader uses."""
+    """Refuse a zip whose directory (list of members) is too large for memory.
+
+    Its size comes from the end record of the zip, the same one that Python's zip reader uses.
+    """
     file.seek(max(0, file.size - _END_REACH))
     tail = read_exactly(file, _END_REACH)
     at = tail.rfind(_END)

@@ -1,6 +1,6 @@
-"""Find the ends of zstd frames from their block headers (RFC 8878 §3.1), without decoding.
+"""Find the ends of zstd frames from their block headers (RFC 8878 §3.1), without decompressing.
 
-The decoder treats a truncated frame as complete; `FrameWalk` sees the same bytes and detects it.
+The decoder treats a truncated frame as complete. `FrameWalk` sees the same bytes, so that truncation is detected.
 """
 
 _MAGIC = 0xFD2FB528
@@ -8,7 +8,7 @@ _SKIPPABLE = 0x184D2A50
 
 
 class FrameWalk:
-    """Tracks zstd frames through chunks of compressed bytes; `whole` is true between frames."""
+    """Follows zstd frames through chunks of compressed bytes. `whole`: the bytes so far end where a frame ends."""
 
     def __init__(self) -> None:
         self._skip = 0
@@ -44,7 +44,7 @@ class FrameWalk:
             start += need - buffered
 
     def _frame(self, head: bytes) -> int:
-        """Return the length of the frame header; -1 if more bytes are needed."""
+        """Return the length of the frame header that starts with `head`; -1 if more bytes are needed."""
         if len(head) < 8:
             return -1
         magic = int.from_bytes(head[:4], "little")

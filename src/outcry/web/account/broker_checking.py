@@ -1,6 +1,7 @@
-"""Connection check of a broker: `/account/brokers/{id}/check`. Tests each step and reports the failed ones.
+"""Connection check of a broker: `/account/brokers/{id}/check`. It tests each step of the connection.
 
-A check runs in the background, so no request waits for it. The connection's page shows its progress.
+A check runs in the background, so no request waits for it. The connection's page shows its progress and the failed
+steps.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Connection forms: read and validate a broker's credentials, the connection's name and its symbols.
+"""Forms of broker connections: read and validate a broker's credentials, the connection's name and its symbols.
 
 The value of a secret field is never sent back to the browser. The broker's adapter defines the fields; labels and hints
 are translated here.
@@ -56,7 +56,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Sector:
-    """The products of one sector, as choices of a form: names by root."""
+    """The products of one sector, as choices in a form. `products`: name of each product by its root, such as `ES`."""
 
     name: str
     products: Mapping[str, str]
@@ -64,10 +64,10 @@ class Sector:
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """Entries of a submitted connection form.
+    """What the user typed into a connection form.
 
-    `given`: the broker's fields, secrets included. `kept`: entries that may be shown again, without secrets; in its
-    entry of symbols, spaces separate the roots.
+    `given`: the values of the broker's fields, secrets included. `roots`: the chosen products, such as `ES`.
+    `kept`: the values without secrets, to fill the form again; there the roots are one text, separated by spaces.
     """
 
     given: Mapping[str, str]
@@ -114,7 +114,7 @@ async def typed_in(context: PageContext, request: PageRequest, broker: Broker | 
 
 
 def judge_entries(broker: Broker, typed: Typed, faults: Faults, words: Words) -> None:
-    """Add a fault for each missing required field and each value that is not an option of its field."""
+    """Add a form error for each required field that is empty, and each value that is not an option of its field."""
     for field in broker.fields:
         entry = typed.given[field.name]
         if not entry and not field.optional:
@@ -126,9 +126,10 @@ def judge_entries(broker: Broker, typed: Typed, faults: Faults, words: Words) ->
 def judge_roots(
     context: PageContext, roots: Sequence[str], faults: Faults, words: Words, kept: Sequence[str] = ()
 ) -> None:
-    """Add a fault if the number of roots is out of range or a root is unknown.
+    """Add a form error if too few or too many products are chosen, or one is unknown.
 
-    `kept`: roots of the existing connection, allowed even if the service no longer offers them.
+    `roots`: the chosen products, such as `ES`. `kept`: products of the existing connection, allowed even if the service
+    no longer offers them.
     """
     known = {*offered(context), *kept}
     if not 0 < len(roots) <= MAX_ROOTS or any(root not in known for root in roots):
@@ -136,7 +137,7 @@ def judge_roots(
 
 
 def refused(refusal: ConnectionRefused, broker: str, typed: Typed, faults: Faults, words: Words) -> None:
-    """Add a fault at the field that a refusal names, or above the form if it names none."""
+    """Add the reason of a refused connection as a fault: at the form field that it concerns, or above the form."""
     field = "roots" if refusal.code == "roots" else refusal.field
     expected = _FORMATS.get((broker, field)) if refusal.code == "rejected" else None
     text = words(expected) if expected else refusal_words(words, refusal.code)
@@ -144,7 +145,7 @@ def refused(refusal: ConnectionRefused, broker: str, typed: Typed, faults: Fault
 
 
 def refusal_words(words: Words, code: str) -> str:
-    """Return the text of a refusal code."""
+    """Return the reader's text for the code of a refused connection."""
     return words(_REFUSALS.get(code, _REJECTED), **({"most": MAX_ROOTS} if code == "roots" else {}))
 
 
@@ -157,5 +158,5 @@ def usual_of(broker: Broker) -> dict[str, str]:
 
 
 def chosen_of(row: ConnectionRow) -> dict[str, str]:
-    """Return the values for the form that edits a connection's name and symbols."""
+    """Return the stored name and symbols of a connection, to fill the form that edits them."""
     return {"label": row.label, "roots": " ".join(row.symbols)}

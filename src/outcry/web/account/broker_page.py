@@ -1,6 +1,6 @@
 """One broker connection: `/account/brokers/{id}`. Its status, its streams and its actions.
 
-Another user's connection behaves like a missing one.
+A connection of another user gives the same response as one that does not exist.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +46,7 @@ class Connected:
     """A broker connection as its page shows it.
 
     `ends_here`: whether the page can edit and disconnect it; false for a feed that the user's own program sends.
-    `runs`: whether the page offers Pause; if false it offers Restart.
+    `runs`: whether the page offers Pause; otherwise it offers Restart.
     """
 
     row: ConnectionRow
@@ -65,10 +65,10 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream of a feed as a page shows it.
+    """A stream (one contract of a feed) as a page shows it.
 
-    `market`: the feed's latest market time, None before the first one. `cure`: instruction for the user, with `href` as
-    its place in the guide; both empty unless the stream has an error.
+    `market`: the feed's latest market time, None before the first one. `cure`: what the user should do, and `href`: the
+    section of the guide about it. Both are empty unless the stream has an error.
     """
 
     feed: str
@@ -81,9 +81,9 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class CheckShown:
-    """The result or progress of a connection check as a page shows it.
+    """The result or progress of a connection check, as a page shows it.
 
-    `ended`: None while the check runs. `wrong`: number of failed findings. `lost`: the check ended without a result.
+    `ended`: None while the check runs. `wrong`: number of steps that failed. `lost`: the check ended without a result.
     """
 
     began: LocalTime | None
@@ -94,7 +94,7 @@ class CheckShown:
 
 
 def connected(request: PageRequest, row: ConnectionRow, names: Mapping[str, str]) -> Connected:
-    """Return a connection for a page. `names`: names of brokers by id."""
+    """Return a connection as its page shows it. `names`: names of brokers by id."""
     pushed = row.broker == PUSHED
     name = request.words("Your own program") if pushed else names.get(row.broker, row.broker)
     return Connected(
@@ -104,7 +104,10 @@ def connected(request: PageRequest, row: ConnectionRow, names: Mapping[str, str]
 
 
 def stream_of(request: PageRequest, channel: Channel) -> Stream:
-    """Return a stream for a page. The code of its feed, if known, replaces the general reason for missing data."""
+    """Return a stream as a page shows it.
+
+    If the code that its feed reported is known, the stream's reason is that code instead of a general one.
+    """
     availability, feed = channel.availability, channel.key.feed
     state, code = status_label(request.words, availability.reason), availability.reason
     meaning = code_means(request.words, channel.feed_code) if code in _SAID_BY_FEEDS else None
@@ -157,7 +160,7 @@ async def one(
 ) -> Response:
     """Render the page of a broker connection.
 
-    `typed`: values of its form; `faults`: errors by field, status 422 if any.
+    `typed`: values in its form. `faults`: errors by form field; the response has status 422 if there are any.
     """
     names = await context.ask(names_of, context)
     seen = context.services.registry.channels(Scope(row.user_id, ()))

@@ -1,6 +1,6 @@
 """Update the credentials of a broker connection: `/account/brokers/{id}/renew`.
 
-The form replaces all stored credentials and never shows them. It needs a recent confirmation.
+The form replaces all stored credentials and never shows them. It needs a recent confirmation of identity.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Broker connections: `/account/brokers`. List, connect, disconnect; and keys that send trades.
+"""Broker connections: `/account/brokers`. List, connect and disconnect brokers; create keys that send trades.
 
 Secret entries are never shown again, not even when the form is shown again with errors. Connecting a broker, and
 creating a key that sends trades, need a recent confirmation of identity. No code of this page is specific to a broker.
@@ -51,7 +51,10 @@ Way = Literal["here", "not_installed", "agent", "connected", "closed"]
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A broker that the user can connect, in a list. `example`: names and values for the agent's configuration."""
+    """A broker that the user can connect, as the list shows it.
+
+    `example`: names and values for the agent's configuration.
+    """
 
     broker: Broker
     way: Way
@@ -116,7 +119,7 @@ def _offers(context: PageContext, rows: Sequence[ConnectionRow]) -> list[Offered
 
 
 async def make_key(context: PageContext, request: PageRequest) -> Response:
-    """Create a key that sends trades as a feed of the user, and show it once."""
+    """Create a key with which a program of the user sends trades, and show it once."""
     return await key_by_form(context, request, "ingest", LIST, MADE, partial(_list, context, request))
 
 
@@ -189,7 +192,7 @@ async def ask_disconnect(context: PageContext, request: PageRequest) -> Response
 
 
 async def disconnect(context: PageContext, request: PageRequest) -> Response:
-    """Disconnect a broker; its recorded data stays."""
+    """Disconnect a broker; the data recorded from it stays."""
     user, row = await own(context, request)
     await context.form(request)
     if not await context.ask(context.services.connections.disconnect, user.id, row.id, context.now_ns()):
@@ -200,7 +203,7 @@ async def disconnect(context: PageContext, request: PageRequest) -> Response:
 
 
 async def _broker(context: PageContext, request: PageRequest) -> Broker:
-    """Return the broker named in the path. Raises `PageMissing` if this service cannot connect it."""
+    """Return the broker that the URL path names. Raises `PageMissing` if this service cannot connect it."""
     wanted, connections = str(request.http.path_params["broker"]), context.services.connections
     brokers = await context.ask(connections.brokers)
     found = next((broker for broker in brokers if broker.id == wanted), None)

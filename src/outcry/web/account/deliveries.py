@@ -1,4 +1,4 @@
-"""Delivery log of a webhook, one page at a time.
+"""Delivery log of a webhook, shown page by page.
 
 The response of an endpoint is untrusted and is shown as plain text only.
 """
@@ -25,14 +25,14 @@ TEST = "webhook-test"
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A delivery attempt for a page.
+    """A delivery attempt, as a page shows it.
 
     - `next`: time of the next attempt, if this is the newest attempt of its message.
     - `alert`: event of the message's first alert.
     - `diagnosis`: why the attempt failed; empty if it succeeded.
     - `times`: duration of each phase.
     - `excerpt`: start of the response, with control characters made visible.
-    - `went`: masked destination, if it differs from the current one.
+    - `went`: masked URL or email address of this attempt, if the webhook has another one now.
     - `again`: whether the user can resend the message.
     """
 
@@ -51,9 +51,9 @@ class Delivery:
 async def deliveries(
     context: PageContext, request: PageRequest, webhook: SubscriptionRow, closed_ns: int
 ) -> Mapping[str, Any]:
-    """Return one page of the delivery log for a template, by the outcome and position in the query string.
+    """Return one page of the delivery log for a template. The query string selects the outcome and the position.
 
-    `closed_ns`: no attempt starts before this time (ns UTC).
+    `closed_ns`: the queue is paused until this time (ns UTC), so no attempt starts before.
     """
     wanted = next((one for one in get_args(Outcome) if one == request.http.query_params.get("outcome")), None)
     before = before_in_query(request)
@@ -79,8 +79,9 @@ def _sends(webhook: SubscriptionRow) -> bool:
 def _tries(shown: Sequence[AttemptRow], closed_ns: int, now_ns: int, *, whole: bool) -> Mapping[int, int]:
     """Return the time of each message's next delivery attempt (ns UTC), by the id of the message's newest attempt.
 
-    `closed_ns`: end of the queue's pause. A time in the past is left out, because a newer attempt may exist. While the
-    queue is paused it is included, if `whole` is true: `shown` then contains the newest attempts.
+    Retries that were due in the past are left out, because a newer attempt may exist that is not in `shown`.
+    `closed_ns`: end of the queue's pause. `whole`: whether `shown` includes the newest attempts; if so, a retry that
+    was due in the past but waits for the end of the pause is included.
     """
     newest = {row.message_id: row for row in reversed(shown)}
     due = [row for row in newest.values() if row.outcome == "pending" and row.next_ns is not None]
@@ -114,7 +115,10 @@ def _delivery(
 
 
 def outcome_words(words: Words, row: AttemptRow) -> str:
-    """Return the outcome of an attempt in words. Outcome `failed` means "on hold" for an alert, but not for a test."""
+    """Return the outcome of an attempt in words.
+
+    The outcome `failed` is worded as "on hold" for an alert, but not for a test.
+    """
     held = row.outcome == "failed" and row.alert_type != TEST
     outcome = HELD if held else OUTCOMES[row.outcome]
     return words(outcome)

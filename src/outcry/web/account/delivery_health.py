@@ -1,4 +1,4 @@
-"""Delivery status of a webhook: since when attempts fail, and how many alerts wait."""
+"""Delivery status of a webhook: since when attempts fail, and how many alerts wait for delivery."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -22,8 +22,8 @@ class Health:
 
     - `state`: whether attempts fail now, and for how long: under one day, one day, or three days and more.
     - `arrived`: last success; `since`: first failure after it; `failures`: consecutive failures.
-    - `closed`, `closed_ns` (ns UTC): no attempt before this time; `closed` is None once it has passed.
-    - `mail`: time of the next email digest, sent only if it has alerts.
+    - `closed`, `closed_ns` (ns UTC): the queue is paused until this time; `closed` is None once it has passed.
+    - `mail`: time of the next email digest, which is sent only if there are alerts.
     - `waiting`, `held`, `dead`: number of alerts that wait, are on hold while disabled, and failed permanently.
     """
 

@@ -1,6 +1,6 @@
 """Duration of each phase of a delivery, as a bar and as text.
 
-The text beside the bar states everything that the bar shows, so no reader depends on the bar.
+The text beside the bar states everything that the bar shows, for readers who cannot see the bar.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Texts for delivery codes: what each code means and what to do.
 
-The delivery package defines the codes. A code without a text here is shown itself.
+The delivery package defines the codes. If a code has no text here, the page shows the code.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Texts for the status of feeds and connections: the effect on the user's symbols, and the next step.
 
-A stream uses the status labels of symbols (`status_labels`). A connection has its own label for each phase. A code has
-the same reason on every page.
+A stream has the same status labels as a symbol (`status_labels`). A connection has a label for each phase. A code has
+the same text on every page.
 """
 
 from collections.abc import Mapping
@@ -79,7 +79,10 @@ _FOUND: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Explanation of a feed's code: its meaning, its effect on the symbols, the remedy, and its place in the guide."""
+    """Explanation of a code that a feed reported.
+
+    It states the meaning of the code, its effect on the symbols and what to do, with a link to the guide.
+    """
 
     code: str
     means: str
@@ -90,7 +93,7 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A finding of a connection check in words. `passed`: None if the step was not tested."""
+    """A finding of a connection check, in words. `passed`: None if the step was not tested."""
 
     step: str
     contract: str
@@ -114,7 +117,7 @@ def connection_state(words: Words, row: ConnectionRow) -> StatusLabel:
 
 
 def explained(words: Words, row: ConnectionRow) -> Explained:
-    """Return the explanation of the code that a connection has: meaning, effect and remedy."""
+    """Return the explanation of a connection's current code: its meaning, its effect and what to do."""
     vendor = vendor_of(row)
     cure, answers = cure_of(words, vendor, row.code), words(_ANSWERS[row.phase])
     if not cure and row.code in _OF_THE_READER:
@@ -123,7 +126,7 @@ def explained(words: Words, row: ConnectionRow) -> Explained:
 
 
 def vendor_of(row: ConnectionRow) -> str:
-    """Return the vendor of a feed. A pushed feed has the vendor's id as its label."""
+    """Return the vendor id of a connection; for a feed that the user's program pushes, the label is this id."""
     return row.label if row.broker == PUSHED else row.broker
 
 
@@ -143,6 +146,6 @@ def _reason(words: Words, code: str) -> str:
 
 
 def next_step(words: Words, code: str) -> tuple[str, str] | None:
-    """Return what the user can do about a code, with a URL; None if the user need not act."""
+    """Return what the user can do about a code, and a URL for it; None if the user need not act."""
     known = _STEPS.get(code)
     return (words(known[0]), known[1]) if known else None

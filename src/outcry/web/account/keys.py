@@ -48,8 +48,8 @@ _SOON_NS = 7 * NANOS_PER_DAY
 class Shown:
     """An API key as a page shows it.
 
-    `state`: live, soon (expires within a week), replaced (rotated, valid until its grace period ends), expired or
-    revoked.
+    `state`: live; soon (expires within a week); replaced (was rotated, and is valid until its grace period ends);
+    expired; or revoked.
     """
 
     row: KeyRow
@@ -136,7 +136,7 @@ async def key_by_form(
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """What the user typed into the form for a new key."""
+    """The new key that the user asked for in the form."""
 
     label: str
     lifetime: str
@@ -238,7 +238,7 @@ async def rotate_key(context: PageContext, request: PageRequest) -> Response:
 
 
 async def revoke_key(context: PageContext, request: PageRequest) -> Response:
-    """Revoke a key. Every process refuses it within a second."""
+    """Revoke a key. Every process refuses the key within a second."""
     user, row = await _own(context, request)
     form = await context.form(request)
     faults = form.faults

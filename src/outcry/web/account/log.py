@@ -1,6 +1,6 @@
 """Activity log of the signed-in user: `/account/log`.
 
-A user sees only the user's own entries. An event or detail without a text here is shown by its code.
+A user sees only the user's own entries. If an event or detail has no text here, the page shows its code.
 """
 
 from collections.abc import Mapping, Sequence
@@ -155,7 +155,7 @@ WARNING = frozenset(
 
 
 def event_words(request: PageRequest, row: AuditRow) -> str:
-    """Return the text of an event."""
+    """Return the text of a log entry's event in the reader's language."""
     known = _EVENTS.get(row.event)
     return request.words(known) if known else row.event
 

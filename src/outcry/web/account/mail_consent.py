@@ -1,9 +1,9 @@
 """Pages for the recipient of an email digest: confirm and unsubscribe.
 
-Neither page needs a sign-in, because the link identifies the recipient. Opening a link changes nothing, because email
-servers open links too; the page's button does. An email program can unsubscribe with its own button (RFC 8058). Its
-request has no cookie and no form token, so only `unsubscribe` accepts such a request. Every invalid link gets the same
-page with status 404.
+Neither page needs a sign-in, because the secret link identifies the recipient. Opening a link changes nothing, because
+email servers open links too; the page's button does. An email program can unsubscribe with its own button (RFC 8058).
+Its request has no cookie and no form token, so only `unsubscribe` accepts such a request. Every invalid link gets the
+same page with status 404.
 """
 
 from collections.abc import Sequence
@@ -37,10 +37,10 @@ async def ask_unsubscribe(context: PageContext, request: PageRequest) -> Respons
 
 
 async def unsubscribe(context: PageContext, request: PageRequest) -> Response:
-    """Stop the emails to a recipient, at the request of the page or of an email program.
+    """Stop the emails to a recipient. The request comes from the page's button or from an email program.
 
-    The form token is not checked and the body is ignored, because RFC 8058 requests come from email programs. The
-    secret link was sent to the recipient only.
+    The form token is not checked and the body is ignored, because an email program sends neither as a browser does (RFC
+    8058). The secret link is proof enough, because only the recipient received it.
     """
     row = await context.ask(context.services.consent.unsubscribe, _token(request))
     return _page(context, request, "unsubscribe", row, done=True)

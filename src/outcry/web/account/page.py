@@ -1,6 +1,6 @@
 """Account overview: `/account`. Data status of the user's symbols, and preferences.
 
-Each reason why symbols are not live comes with its next step, if the user can take one.
+For each reason why symbols are not live, the page shows what the user can do next, if anything.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ _ENTRIES = ("language", "theme", "time_zone", "digest_hour", "shortcuts")
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why `count` symbols are not live. `step`: next step and its URL; None if the user need not act."""
+    """A reason why `count` symbols are not live. `step`: what to do next and its URL; None if the user need not act."""
 
     state: StatusLabel
     count: int
@@ -39,11 +39,11 @@ class Reason:
 class Front:
     """The numbers and statuses on the account overview.
 
-    - `live`, `delayed`, `shut`: symbols that are live, delayed, and without data.
+    - `live`, `delayed`, `shut`: number of symbols that are live, delayed, and without data.
     - `reasons`: why symbols are not live, most frequent first.
-    - `keys`: active API keys; `subscriptions`, `connections`: all of the user's.
-    - `worries`: webhooks that are failing, disabled or unconfirmed.
-    - `waiting`: connections that wait for the user.
+    - `keys`: number of active API keys. `subscriptions`, `connections`: number of all that the user has.
+    - `worries`: number of webhooks that are failing, disabled or unconfirmed.
+    - `waiting`: number of connections that need an action of the user.
     """
 
     live: int

@@ -1,7 +1,7 @@
 """Resend alerts to a webhook: `/account/webhooks/{id}/resend/…`.
 
-Only the owner can resend, only alerts that the owner may see now, and only to an active webhook. Resent alerts use the
-normal queue and their original ids, so a receiver can drop duplicates.
+Only the owner can resend. Only alerts that the owner may see now are sent, and only to an active webhook. Resent alerts
+use the normal queue and their original ids, so a receiver can drop duplicates.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ async def resend_one(context: PageContext, request: PageRequest) -> Response:
 
 
 async def resend_held(context: PageContext, request: PageRequest) -> Response:
-    """Resend all alerts that were on hold or failed permanently."""
+    """Resend all alerts of a webhook that were on hold or failed permanently."""
     user, row = await own(context, request)
     await context.form(request)
     again = context.services.subscriptions.resend_failed
@@ -59,7 +59,7 @@ async def resend_held(context: PageContext, request: PageRequest) -> Response:
 
 
 async def resend_failed(context: PageContext, request: PageRequest) -> Response:
-    """Resend alerts that were on hold or failed permanently since a time that the user enters."""
+    """Resend alerts that have been on hold or have failed permanently since a time that the user enters."""
     again = context.services.subscriptions.resend_failed
     return await _resend_since(
         context,
@@ -70,7 +70,10 @@ async def resend_failed(context: PageContext, request: PageRequest) -> Response:
 
 
 async def resend_missing(context: PageContext, request: PageRequest) -> Response:
-    """Send alerts recorded since a time that the user enters, while the webhook was paused or did not exist."""
+    """Send alerts that were never sent, because the webhook was paused or did not exist.
+
+    They are those recorded since a time that the user enters.
+    """
     again = context.services.subscriptions.resend_missing
 
     def missing(user: UserRow, row: SubscriptionRow, since_ns: int) -> int:
@@ -80,7 +83,7 @@ async def resend_missing(context: PageContext, request: PageRequest) -> Response
 
 
 def _scope(request: PageRequest, user: UserRow) -> Scope:
-    """Return which data the user may see now."""
+    """Return what the user may see now; at least the user's own data."""
     return request.scope or Scope(user.id, ())
 
 

@@ -1,6 +1,6 @@
-"""Language and theme: a cookie in this browser, and a preference of the signed-in user.
+"""Language and theme, stored in a cookie of this browser and in the preferences of the signed-in user.
 
-Only offered values are accepted; the form redirects back to its page.
+Only values that the form offers are accepted. Afterwards the browser returns to the page on which the form was.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The demo's test receiver as a page, `/sink`: received messages and the simulated response.
+"""The demo's test receiver for webhooks as a page, `/sink`: the messages it received, and how it responds.
 
 The page exists in the demo only. Message content is shown as plain text. A pasted signing secret is never shown again.
 """
@@ -44,8 +44,8 @@ _FIRST = ("webhook-id", "webhook-timestamp", "webhook-signature", "outcry-seq", 
 class Shown:
     """A message that the test receiver got, as the page shows it.
 
-    `summary` is the message's own text, if any. `cut`: `body` is truncated. `raw` is the exact body, empty if a page
-    cannot show it. `signature` is the style and label of the check.
+    `summary`: the text that the message itself contains, if any. `cut`: `body` is truncated. `raw`: the exact body;
+    empty if a page cannot show it exactly. `signature`: style and label for the result of the signature check.
     """
 
     receipt: Receipt
@@ -65,7 +65,7 @@ async def show_sink(context: PageContext, request: PageRequest) -> Response:
 
 
 async def set_manner(context: PageContext, request: PageRequest) -> Response:
-    """Set how the test receiver responds."""
+    """Set how the test receiver responds to messages, for example with an error."""
     sink = _sink(context, request)
     wished = (await context.form(request)).text("manner")
     if wished not in set(Manner):
@@ -75,7 +75,7 @@ async def set_manner(context: PageContext, request: PageRequest) -> Response:
 
 
 async def give_secret(context: PageContext, request: PageRequest) -> Response:
-    """Add a signing secret to check signatures with, until the service stops."""
+    """Add a signing secret with which the test receiver checks signatures, until the service stops."""
     sink = _sink(context, request)
     try:
         sink.trust((await context.form(request)).text("secret"))
@@ -102,7 +102,7 @@ async def back_to_sink(context: PageContext, request: PageRequest) -> Response:
 
 
 def _sink(context: PageContext, request: PageRequest) -> Sink:
-    """Return the receiver for a signed-in user. Raises `PageMissing` outside the demo."""
+    """Return the test receiver for a signed-in user. Raises `PageMissing` outside the demo."""
     sink = context.services.sink
     if sink is None:
         raise PageMissing
@@ -153,7 +153,10 @@ def _shown(request: PageRequest, sink: Sink, receipt: Receipt, most: int) -> Sho
 
 
 def _exact(body: bytes, most: int) -> str:
-    """Return a body as text if it survives copying from a page unchanged, else an empty string."""
+    """Return a body as text if copying the text from a page gives the same bytes, else an empty string.
+
+    most: maximum length.
+    """
     try:
         text = body.decode()
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
-"""Texts for connection codes: what each code means, and its remedy, in general or for one vendor.
+"""Texts for connection codes: what each code means, and what to do about it, in general or with one vendor.
 
-The adapters define the codes. A connection's page and the broker guide show the same text; `guide_address` links them.
-If only third parties describe a vendor's terms, the text refers the user to the vendor.
+The adapters define the codes. A connection's page and the broker guide show the same text, and the page
+links to the guide. If only third parties describe a vendor's terms, the text refers the user to the vendor.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ _CODES: Mapping[str, tuple[str, str]] = {
     ),
     "unknown_contract": (
         later("The vendor does not know this contract."),
-        later("Remove the product, or ask the vendor for its name there."),
+        later("Remove the product, or ask the vendor by which name it offers this contract."),
     ),
     "too_many_sessions": (
         later("Too many programs are using the account at once."),
@@ -271,13 +271,13 @@ GUIDE = "/broker-guide"
 
 
 def code_means(words: Words, code: str) -> str | None:
-    """Return the meaning of a connection's code in words; None if it is not a connection code."""
+    """Return what a connection's code means, in words; None if it is not a connection code."""
     found = _CODES.get(code)
     return words(found[0]) if found else None
 
 
 def cure_of(words: Words, broker: str, code: str) -> str:
-    """Return what to do about a connection's code, in words; empty if nothing is known."""
+    """Return what to do about a connection's code, in words; empty if there is no text for it."""
     found = _CURES.get(broker, {}).get(code) or _CODES.get(code, ("", ""))[1]
     return words(found) if found else ""
 
@@ -290,7 +290,7 @@ def guide_address(broker: str, code: str) -> str:
 
 
 def own_codes(broker: str) -> tuple[str, ...]:
-    """Return the codes for which the guide has a remedy specific to this vendor, in its order."""
+    """Return the codes for which the guide has instructions specific to this vendor, in the guide's order."""
     kept = _CURES.get(broker, {})
     return tuple(code for code in _CODES if code in kept)
 

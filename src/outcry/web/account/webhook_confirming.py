@@ -1,6 +1,6 @@
-"""Consent of an email recipient: request it for a new email address, and again on demand.
+"""Ask the person who receives an email digest for consent: for a new email address, and again on the user's request.
 
-The page shows the result of a request, or why none was sent.
+The page shows the result of asking, or why no email was sent.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from outcry.web.page_context import Page, PageContext, PageRequest
 async def ask_reader(
     context: PageContext, request: PageRequest, row: SubscriptionRow
 ) -> ConsentRequest | Literal["busy"] | None:
-    """Email a confirmation link to the recipient; return the result.
+    """Email a confirmation link to the recipient of a digest; return the result.
 
     Returns None if the subscription is not waiting for a confirmation, and "busy" if too many tasks of the user run.
     """

@@ -1,4 +1,4 @@
-"""Webhook forms: read and validate the entries.
+"""Forms of webhooks: read and validate what the user typed.
 
 A form with an invalid entry changes nothing. It is shown again with the typed values and a fault at each invalid entry.
 """
@@ -56,7 +56,7 @@ def wish_of(context: PageContext, typed: Mapping[str, str], faults: Faults, word
 
 
 def offered(context: PageContext) -> dict[str, str]:
-    """Return the products that a webhook can be limited to, names by root."""
+    """Return the products to which a webhook can be limited: their names by root (such as `ES`)."""
     products = context.services.universe.products.values()
     return {product.root: product.name for product in products if product.parent is None}
 

@@ -1,6 +1,7 @@
 """Shared functions of the pages of one webhook: access checks, rendering, and the user's activity log.
 
-Another user's webhook behaves like a missing one. A webhook may be removed in another tab at any time.
+A webhook of another user gives the same response as one that does not exist. A webhook may be removed in another tab at
+any time.
 """
 
 from collections.abc import Callable, Mapping
@@ -59,7 +60,7 @@ async def asked(context: PageContext, work: Callable[P, T], *args: P.args, **kwa
 
 
 class TooOften(Exception):
-    """The user exceeded a limit on requests to other hosts.
+    """The user made too many requests that make this service contact other hosts.
 
     `wait_s`: seconds until the next request is allowed; 0 if the user has to wait for a running one.
     """
@@ -73,10 +74,10 @@ async def asked_of_others(
     context: PageContext, user: UserRow, counted: tuple[str, int] | None, work: Callable[P, T], *args: P.args,
     **kwargs: P.kwargs,
 ) -> T:  # fmt: skip
-    """Run work that waits for other hosts in the background, and return its result.
+    """Run work that contacts other hosts in the background, and return its result.
 
-    `counted`: kind of the work and its limit per user and minute; None if there is no such limit. Raises `TooOften`,
-    and `PageMissing` if the webhook no longer exists.
+    `counted`: kind of the work, and how often a user may run it per minute; None if there is no such limit. Raises
+    `TooOften`, and `PageMissing` if the webhook no longer exists.
     """
     if counted is not None:
         kind, most = counted
@@ -92,7 +93,7 @@ async def asked_of_others(
 
 
 def with_retry_after(response: Response, wait_s: int) -> Response:
-    """Set a response's status to 429 and its `retry-after` header; return it."""
+    """Set a response's status to 429 and its `retry-after` header to `wait_s`; return the response."""
     response.status_code = 429
     if wait_s:
         response.headers["retry-after"] = str(wait_s)
@@ -102,7 +103,10 @@ def with_retry_after(response: Response, wait_s: int) -> Response:
 async def one(
     context: PageContext, request: PageRequest, row: SubscriptionRow, typed: Mapping[str, str], faults: Faults
 ) -> Response:
-    """Render the page of one webhook. `typed`: values of its form; `faults`: errors by field, status 422 if any."""
+    """Render the page of one webhook.
+
+    `typed`: values in its form. `faults`: errors by form field; the response has status 422 if there are any.
+    """
     health = await asked(context, health_of, context, request, row)
     return page(
         context,
@@ -128,7 +132,7 @@ async def one(
 def page(
     context: PageContext, request: PageRequest, template: str, status: int = 200, **values: Any
 ) -> Response:
-    """Render a webhook page with the labels that all of them use."""
+    """Render a page about webhooks, with the labels that all of these pages use."""
     return context.page(
         request,
         template,
@@ -145,12 +149,12 @@ def page(
 
 
 def _shut(context: PageContext, request: PageRequest) -> dict[str, str]:
-    """Return the kinds of target to which this service cannot deliver, each with the reason."""
+    """Return the kinds of webhook (HTTPS, email, …) to which this service cannot deliver, each with the reason."""
     return {} if context.services.consent.able else {Target.EMAIL.value: request.words("email not set up")}
 
 
 def typed_of(row: SubscriptionRow) -> dict[str, str]:
-    """Return the form values of a stored webhook. The URL is left empty, because a saved URL is never shown."""
+    """Return the values of a stored webhook, to fill its form. The URL is empty, because a saved URL is never shown."""
     return {
         "address": "", "label": row.label, "symbols": " ".join(row.symbols), "min_severity": row.min_severity,
         "ordered": "yes" if row.ordered else "", "window": row.window, "at_once": "yes" if row.at_once else "",

@@ -1,4 +1,7 @@
-"""Signing secret of a webhook: rotate it and show the new one once. Rotation needs a recent confirmation."""
+"""Signing secret of a webhook: rotate it and show the new one once.
+
+Rotation needs a recent confirmation of identity.
+"""
 
 from collections.abc import Sequence
 

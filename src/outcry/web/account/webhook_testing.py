@@ -1,4 +1,4 @@
-"""Test of a webhook: send a test alert the same way as other alerts, and show the result.
+"""Test of a webhook: send a test alert in the same way as a real one, and show the result.
 
 The response of the endpoint is untrusted and is shown as plain text only.
 """

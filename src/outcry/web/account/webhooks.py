@@ -1,6 +1,7 @@
 """Webhook subscriptions: `/account/webhooks`. Create, change, pause, remove.
 
-A saved URL is never shown again; an empty entry keeps it. Changing where alerts go needs a recent confirmation.
+A saved URL is never shown again, so an empty URL field leaves it unchanged. Changing where alerts go needs a recent
+confirmation of identity.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,7 +58,7 @@ _USUAL = {
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A webhook in the list. `last`: its last attempt, made at `at`; `outcome`: that attempt's outcome in words."""
+    """A webhook in the list. `last`: its last delivery attempt, made at `at`; `outcome`: the outcome in words."""
 
     row: SubscriptionRow
     health: Health
@@ -100,9 +101,9 @@ async def new_webhook(context: PageContext, request: PageRequest) -> Response:
 
 
 def _asked_for(context: PageContext, request: PageRequest) -> dict[str, str]:
-    """Return initial form values from the query string: the target, and a URL only if it is the demo's receiver.
+    """Return initial form values from the query string: the kind of target, and possibly a URL.
 
-    A link on another site must not choose where a user's alerts go.
+    Only the URL of the demo's receiver is accepted. A link on another site must not choose where a user's alerts go.
     """
     query, sink = request.http.query_params, context.services.sink
     target, address = query.get("target", ""), query.get("address", "")
@@ -142,9 +143,9 @@ async def make_webhook(context: PageContext, request: PageRequest) -> Response:
 async def _judged(
     context: PageContext, user: UserRow, wish: Wish, save: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Save a webhook in the background, because checking a new URL or email address takes time.
+    """Save a webhook with `save`. If it has a new URL or email address, do so in the background.
 
-    The check resolves the host.
+    Checking the new one takes time, because its host name must be resolved.
     """
     if not wish.address:
         return await asked(context, save, *args, **kwargs)
@@ -157,7 +158,10 @@ def _too_often(request: PageRequest) -> str:
 
 
 def _made(context: PageContext, request: PageRequest, made: Made, mail: str | None) -> Response:
-    """Redirect to the new webhook, or first to its signing secret. `mail`: result of the consent request, if any."""
+    """Redirect to the new webhook, or first to the page with its signing secret.
+
+    `mail`: result of asking the recipient for consent, if it is an email digest.
+    """
     place, done = f"{LIST}/{made.id}", mail or _done(made.verdict, "made")
     if made.secret is None:
         return context.to(request, f"{place}?done={done}")
@@ -215,7 +219,7 @@ async def pause_webhook(context: PageContext, request: PageRequest) -> Response:
 
 
 async def resume_webhook(context: PageContext, request: PageRequest) -> Response:
-    """Resume a webhook; a disabled one must pass a test first."""
+    """Resume a webhook. A webhook that was disabled must pass a test first."""
     return await _move(
         context, request, context.services.subscriptions.resume, Event.SUBSCRIPTION_RESUMED, "resumed"
     )
@@ -224,7 +228,7 @@ async def resume_webhook(context: PageContext, request: PageRequest) -> Response
 async def _move(
     context: PageContext, request: PageRequest, move: Callable[[int, int], bool], event: Event, done: str
 ) -> Response:
-    """Pause or resume a webhook and log it; log nothing if that changes nothing."""
+    """Pause or resume a webhook and log it in the user's activity log, unless nothing changes."""
     user, row = await own(context, request)
     await context.form(request)
     if not await asked(context, move, user.id, row.id):

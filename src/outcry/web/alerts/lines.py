@@ -1,7 +1,7 @@
 """Alerts as rows of a list: the event in words, and the distance of price from the alert's level.
 
-"Distance at alert" uses the alert's own price. "Distance now" uses the last price of a live answer and is empty without
-one. Whether an alert is late depends only on its record.
+"Distance at alert" is measured from the price that fired the alert. "Distance now" is measured from the last price, and
+is empty for a symbol without a live feed. An alert is late if it was recorded long after its event.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +23,11 @@ LATE_NS = 5 * NANOS_PER_SECOND
 
 @dataclass(frozen=True, slots=True)
 class AlertLine:
-    """One alert as a row. `at`: the exchange time. `mine`: the reader's time with its date.
+    """One alert as a row. `at`: its time at the exchange. `mine`: that time in the reader's time zone, with date.
 
-    `here`: the reader's time, with its date only if it differs from the trade date. `level`: price of the alert's
-    level, None if unknown. `then`, `now`: price minus level at the alert and now; `now` is None without a live price.
-    `late`: delay between event and record, empty if not late. `delayed`: whether the symbol is currently not live.
+    `here`: like `mine`, but with the date only if it differs from the trade date. `level`: price of the alert's level,
+    None if unknown. `then`, `now`: price minus level at the alert and now; `now` is None without a live price. `late`:
+    delay between event and record, empty if not late. `delayed`: whether the symbol is currently not live.
     """
 
     entry: AlertEntry
@@ -47,7 +47,10 @@ class AlertLine:
 def alert_lines(
     alerts: Sequence[AlertEntry], formatter_of: Callable[[str], Formatter], answers: Answers
 ) -> list[AlertLine]:
-    """Return alerts as rows of a list, in the same order. formatter_of: returns a product's formatter."""
+    """Return alerts as rows of a list, in the same order.
+
+    formatter_of: returns the formatter for a product. answers: the current levels of the products.
+    """
     return [_line(alert, formatter_of(alert.symbol), answers.get(alert.symbol)) for alert in alerts]
 
 
@@ -79,9 +82,9 @@ def _late(alert: AlertEntry, at_ns: int) -> str:
 
 
 def _listed(alert: AlertEntry, answer: LevelsAnswer) -> float | None:
-    """Return the price of an alert's level from the current answer, if the level is still listed there.
+    """Return the price of an alert's level from the current levels, if the level is still listed there.
 
-    For alerts recorded by an older version, which stored only the level's date.
+    This is for alerts recorded by an older version, which stored only the level's date.
     """
     lists = {"naked-poc": answer.naked_pocs, "poor-high": answer.poor_highs, "poor-low": answer.poor_lows}
     dated = lists.get(alert.type, [])

@@ -1,7 +1,7 @@
 """The Alerts page `/alerts`: live alerts and those of past days, newest first.
 
-The URL holds the filters. Invalid filters are rejected and shown again as typed. New rows use the same template as the
-page.
+The URL contains the filters. Invalid filters are not applied, and the form shows them as typed, with an error. The
+script inserts new alerts as rows that are rendered by the same template as the page.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ TYPES: tuple[str, ...] = tuple(kind.value for kind in AlertType)
 class Filters:
     """The filters of the alerts page as typed; empty means no filter.
 
-    `severity` is the minimum. `exchange` adds exchange times to the reader's times.
+    `severity` is the minimum severity. `exchange` shows exchange times besides the reader's.
     """
 
     symbol: str = ""
@@ -75,7 +75,8 @@ class Filters:
 class Listed:
     """The alerts found for the page, newest first.
 
-    `older` is the `seq` of the next page, None on the last. `newest` is the newest recorded alert, listed or not.
+    `older`: the `seq` (record number) at which the next page starts, None on the last page. `newest`: the `seq` of the
+    newest recorded alert, whether or not the page lists it.
     """
 
     alerts: Sequence[AlertEntry]
@@ -110,7 +111,10 @@ async def alerts_page(context: PageContext, request: PageRequest) -> Response:
 
 
 async def alert_rows(context: PageContext, request: PageRequest) -> Response:
-    """Return rows recorded after a `seq` for the script, with the newest `seq` and the link to older rows."""
+    """Return the rows of alerts recorded after a `seq`, for the page's script.
+
+    Also return the newest `seq` and the link to older rows.
+    """
     filters, faults = filters_of(request)
     query = request.http.query_params
     after, before = whole_number(query.get("after", "")) or 0, whole_number(query.get("before", ""))
@@ -130,7 +134,7 @@ async def alert_rows(context: PageContext, request: PageRequest) -> Response:
 
 
 def filters_of(request: PageRequest) -> tuple[Filters, dict[str, str]]:
-    """Read the filters from the URL, with the errors found."""
+    """Read the filters from the URL; also return the errors found, by field."""
     query, words = request.http.query_params, request.words
     filters = Filters(
         symbol=query.get("symbol", "").strip()[:64], severity=query.get("severity", "")[:64],
@@ -150,7 +154,7 @@ def filters_of(request: PageRequest) -> tuple[Filters, dict[str, str]]:
 def by_day(lines: Sequence[AlertLine]) -> list[tuple[str, list[AlertLine]]]:
     """Group alert rows by trade date, newest exchange time first.
 
-    They are sorted, because feeds that catch up at the same time are recorded one after the other.
+    The rows are sorted, because two feeds that deliver history record alerts of the same time one after the other.
     """
     days: dict[str, list[AlertLine]] = {}
     for line in sorted(lines, key=lambda line: (line.entry.at, line.entry.seq), reverse=True):
@@ -181,13 +185,13 @@ def _listed(
 
 
 def _today(context: PageContext, scope: Scope, filters: Filters) -> int:
-    """Return the number of alerts of the current trade date, ignoring severity and type."""
+    """Return the number of alerts of the current trade date. The filters for severity and type do not apply."""
     now_ns = context.services.market_clock.now_ns()
     return context.services.query.alerts(scope, filters.symbol or None, now_ns).answer.count
 
 
 def _next(context: PageContext, request: PageRequest) -> str:
-    """Return a sentence about the live symbol nearest to one of its levels, or an empty string."""
+    """Return a sentence about the live symbol that is nearest to one of its levels; empty if there is none."""
     rows = sorted_rows(gather(context, request, _scope(request), View()), "nearest")
     row = next((row for row in rows if row.state.kind == "live" and row.last is not None), None)
     measured = (
@@ -204,7 +208,7 @@ def _next(context: PageContext, request: PageRequest) -> str:
 
 
 def _lines(context: PageContext, request: PageRequest, alerts: Sequence[AlertEntry]) -> list[AlertLine]:
-    """Return alerts as rows in words, with the current prices of their products."""
+    """Return alerts as rows in words, with the current price of each alert's product."""
     services, scope = context.services, _scope(request)
     now_ns = services.market_clock.now_ns()
     roots = dict.fromkeys(alert.symbol for alert in alerts)
@@ -238,7 +242,7 @@ def _time_href(filters: Filters) -> str:
 
 
 def _page_data(words: Words, filters: Filters, found: Listed, *, live: bool) -> dict[str, Any]:
-    """Return the script's data. live: whether new alerts belong on this page."""
+    """Return the data for the page's script. live: whether new alerts belong on this page."""
     return {
         "live": live, "newest": found.newest, "rows": f"/alerts/rows?{urlencode(filters.entries())}",
         "words": {
@@ -255,7 +259,7 @@ def _page_data(words: Words, filters: Filters, found: Listed, *, live: bool) -> 
 
 
 def _forms(forms: Mapping[str, str], **values: str) -> dict[str, str]:
-    """Return the plural forms of a text with values filled in, for a script."""
+    """Return the plural forms of a text with values filled in, for a script that inserts the number."""
     return {category: text % values for category, text in forms.items()}
 
 
@@ -266,7 +270,7 @@ def _scope(request: PageRequest) -> Scope:
 
 
 def _city(zone: str) -> str:
-    """Return the city that names a time zone, such as New York."""
+    """Return the city in the name of a time zone: New York for `America/New_York`."""
     return zone.rpartition("/")[2].replace("_", " ")
 
 

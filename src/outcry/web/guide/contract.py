@@ -1,7 +1,7 @@
-"""The OpenAPI document as the reference shows it: operations, parameters and response fields.
+"""The OpenAPI document in the form in which the API reference shows it: operations, parameters, response fields.
 
-Names, types and codes come from the document, so the reference matches the service. Descriptions are the templates',
-translated.
+Names, types and codes come from the document, so the reference matches the service. The templates contain the
+descriptions, which are translated.
 """
 
 import json
@@ -14,7 +14,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A request parameter in the API reference. `place` is `query` or `header`."""
+    """A request parameter in the API reference. `place`: where it is sent, `query` or `header`."""
 
     name: str
     place: str
@@ -37,8 +37,8 @@ class Field:
 class Operation:
     """An operation (method and path) in the API reference.
 
-    `answer` is the response schema, empty for the stream; `codes` lists status and code of each error; `example` is a
-    JSON response or empty.
+    `answer`: name of the response schema, empty for the event stream. `codes`: status and code of each error.
+    `example`: a JSON response, or empty.
     """
 
     id: str
@@ -70,7 +70,7 @@ class Contract:
         return tuple(_field(name, cast("Json", value)) for name, value in found.items())
 
     def within(self, schema: str) -> tuple[str, ...]:
-        """Return the schemas used by a schema, itself first, each once, in reading order."""
+        """Return the schemas that a schema uses, including itself, each once, in the order to read them."""
         met: dict[str, None] = {}
 
         def meet(name: str) -> None:
@@ -87,7 +87,8 @@ class Contract:
         for path, methods in cast("Mapping[str, Json]", self._document["paths"]).items():
             for method, operation in cast("Mapping[str, Json]", methods).items():
                 content: Json = operation["responses"]["200"].get("content", {}).get("application/json", {})
-                example = content.get("example")
+                examples = cast("Mapping[str, Json]", content.get("examples", {}))
+                example = next((each["value"] for each in examples.values()), None)
                 yield Operation(
                     id=operation["operationId"],
                     method=method.upper(),
@@ -102,8 +103,7 @@ class Contract:
         for status, response in responses.items():
             if "$ref" in response:
                 found: Json = self._parts["responses"][_last(response["$ref"])]
-                schema: Json = found["content"]["application/json"]["schema"]
-                for code in cast("Sequence[str]", schema["allOf"][1]["properties"]["code"]["enum"]):
+                for code in cast("Sequence[str]", found["x-codes"]):
                     yield int(status), code
 
 
@@ -136,7 +136,7 @@ def _kind(schema: Json) -> str:
 
 
 def _referred(schema: Json) -> str:
-    """Return the name of the schema that a schema refers to, or an empty string."""
+    """Return the name in a schema's `$ref`, which names another schema; empty if it has none."""
     return _last(schema["$ref"]) if "$ref" in schema else ""
 
 

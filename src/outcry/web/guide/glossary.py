@@ -1,6 +1,6 @@
 """The glossary `/glossary`: the trade terms used on the pages.
 
-Definitions match what `docs/levels.md` computes; that page has the exact rules.
+Definitions match what `docs/explanation/levels.md` computes; that page has the exact rules.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""The broker guide: the status of the reader's feeds, then the requirements of each source.
+"""The broker guide: the status of the reader's feeds, then the requirements of each source of trades.
 
-The guide is public; the status is the reader's own. The guide works even if the database does not. Every connection
-code has an anchor here, which pages and answers link to.
+Anyone can read the guide; only a signed-in reader sees a status. The guide works even if the database does not. Every
+connection code has an anchor here, to which pages and API responses link.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from outcry.wire.answers import SymbolState
 class Source:
     """A source of trades, described in `guide/sources/<id>.html`.
 
-    `way`: how it is connected: by this service, by the agent on the user's machine, or by the user.
+    `way`: who connects it: this service, the agent on the user's machine, or the user.
     """
 
     id: str
@@ -50,7 +50,7 @@ SOURCES = (
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A code that a connection may show, its meaning, and what to do."""
+    """A code that a connection may show, what it means, and what to do."""
 
     code: str
     means: str
@@ -59,7 +59,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The reader's data status: symbols by source, and the reader's own feeds."""
+    """The reader's data status: number of symbols by source, and the reader's own feeds."""
 
     personal: tuple[str, ...]
     shared: tuple[str, ...]
@@ -115,7 +115,7 @@ def status_of(symbols: Sequence[SymbolState], feeds: Sequence[Connected]) -> Sta
 
 
 def _fixes(words: Words) -> Mapping[str, list[Fix]]:
-    """Return, by source, the connection codes with a remedy specific to that vendor."""
+    """Return, by source, the connection codes that have instructions specific to that source."""
     return {source.id: [_fix(words, source.id, code) for code in own_codes(source.id)] for source in SOURCES}
 
 

@@ -1,7 +1,7 @@
 """The API reference, and a page for each error code.
 
 Operations and fields come from the OpenAPI document; only their descriptions are in the templates. Tests run the
-examples of these pages.
+examples that these pages show.
 """
 
 from collections.abc import Callable, Mapping
@@ -98,7 +98,7 @@ def _spread(body: bytes) -> str:
 
 
 def base_of(context: PageContext, request: PageRequest) -> str:
-    """Return this service's base URL as the reader reaches it, without a trailing slash."""
+    """Return the base URL under which the reader reaches this service, without a trailing slash."""
     return context.services.public_url.rstrip("/") or str(request.http.base_url).rstrip("/")
 
 
@@ -110,7 +110,7 @@ def contract_of(openapi: Callable[[], dict[str, Any]]) -> Contract:
 
 @cache
 def verifiers() -> tuple[tuple[str, str], ...]:
-    """Return the signature verification examples: language and source."""
+    """Return the examples that verify a webhook's signature: language and source code of each."""
     return tuple((name, (SAMPLES / file).read_text(encoding="utf-8")) for name, file in VERIFIERS)
 
 

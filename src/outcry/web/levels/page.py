@@ -1,6 +1,6 @@
 """The Levels page `/`, and `/go`, which finds a symbol.
 
-The URL holds the whole view; every choice is a link or a form.
+The URL contains all choices of the view, so every choice is a link or a form.
 """
 
 from collections import Counter
@@ -58,7 +58,7 @@ class View:
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> "View":
-        """Read the view from a query; invalid values are ignored."""
+        """Read the view from a URL's query; invalid values are ignored."""
 
         def one(name: str, allowed: Sequence[str], usual: str) -> str:
             return query[name] if query.get(name) in allowed else usual
@@ -109,7 +109,7 @@ async def show(context: PageContext, request: PageRequest) -> Response:
 
 
 def gather(context: PageContext, request: PageRequest, scope: Scope, view: View) -> list[Row]:
-    """Return the rows of all products on the Levels page, in the order of the universe."""
+    """Return the rows of all products on the Levels page, in the order of the service's product list."""
     now_ns = context.services.market_clock.now_ns()
     scanned = context.services.query.scan(scope, now_ns)
     language, year = request.words.language, utc_date(now_ns).year
@@ -169,13 +169,16 @@ def _values(request: PageRequest, view: View, rows: Sequence[Row]) -> dict[str, 
 
 
 def _held(rows: Sequence[Row]) -> dict[str, str]:
-    """Return the sectors that have at least one row, with their names."""
+    """Return the sectors that have at least one row, mapped to their displayed names."""
     held = {row.symbol.sector for row in rows}
     return {name: text for name, text in SECTORS.items() if name in held}
 
 
 async def go(context: PageContext, request: PageRequest) -> Response:
-    """Redirect to a symbol's page (`GET /go`), or show a search form if it is missing or unknown."""
+    """Redirect to the page of the requested symbol (`GET /go`).
+
+    If the symbol is missing or unknown, show a search form.
+    """
     if request.scope is None:
         raise NotSignedIn
     asked = request.http.query_params.get("symbol", "").strip()[:64]

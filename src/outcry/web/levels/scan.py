@@ -1,7 +1,8 @@
 """The rows of the Levels page: each product with its status, its price, and the distance of every level.
 
 A distance is the level minus the last price. Without a last price it is the level minus the close of the last completed
-session, which the row names. A stale row is never near a level.
+session, and the row shows the date of that session. A row whose data may be out of date is never marked as near a
+level.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,8 +41,8 @@ _DEAD = {"stale", "error", "none"}
 class Cell:
     """One level in a product's row.
 
-    `price`: of the level, None if there is none. `share`: distance of the level in average daily ranges, None if the
-    range is unknown. `date`: the trade date of a naked POC's session.
+    `price`: price of the level, None if there is none. `share`: distance of the level as a multiple of the average
+    daily range, None if that range is unknown. `date`: for a naked POC, the trade date of its session.
     """
 
     price: float | None
@@ -60,7 +61,7 @@ class Cell:
 class Mark:
     """One mark on a row's map of levels, the small chart of all levels by distance.
 
-    `at`: its position in average daily ranges from the row's reference price; `width` is set for bands.
+    `at`: its position, measured from the row's reference price in average daily ranges. `width`: set for a band.
     """
 
     kind: str
@@ -70,11 +71,12 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One product. Distances are measured from `reference`, None without a price; `last` is the last price.
+    """One product on the Levels page.
 
-    `naked`: price and date of all naked POCs, from which the script picks the nearest above and below. `touched`: the
-    dates whose POC traded in the open session. `day`: the completed session shown if the row is not live. `month`: the
-    delivery month.
+    `last`: the last price. `reference`: the price from which distances are measured; None without one. `naked`: price
+    and date of all naked POCs, from which the script picks the nearest above and below. `touched`: the dates of the
+    naked POCs at which the open session has traded. `day`: the completed session shown if the row is not live. `month`:
+    the delivery month.
     """
 
     symbol: SymbolState
@@ -93,7 +95,7 @@ class Row:
 
     @property
     def beyond(self) -> Mapping[str, str]:
-        """Prices of the levels outside the map, below and above."""
+        """Prices of the levels that are too far away for the map, below and above."""
         shares = [
             (cell.share, self.text(cell.price)) for cell in self.cells.values() if cell.share is not None
         ]
@@ -109,14 +111,17 @@ class Row:
 
     @property
     def nearest(self) -> float:
-        """Distance to the nearest level in average daily ranges; infinite if no level can be near."""
+        """Distance to the nearest level as a multiple of the average daily range.
+
+        Infinite for a row that cannot be near a level.
+        """
         if self.state.kind in _DEAD:
             return float("inf")
         shares = [abs(cell.share) for cell in self.cells.values() if cell.share is not None]
         return min(shares, default=float("inf"))
 
     def text(self, price: float | None) -> str:
-        """Format a price in the notation of this product."""
+        """Format a price as the product's exchange does."""
         return number_format.price_text(price, self.notation)
 
 
@@ -153,7 +158,10 @@ def row_of(scanned: ScanRow, state: StatusLabel, unit: Unit, language: str, year
 
 
 def distance_text(price: float, reference: float, unit: Unit, scanned: ScanRow) -> str:
-    """Return the distance of a level from the price in the chosen unit. `static/js/levels.js` updates it."""
+    """Return the distance of a level from the price, as text in the chosen unit.
+
+    On the page, `static/js/levels.js` keeps it current.
+    """
     if unit == "points":
         return number_format.points_text(price, reference, scanned.notation)
     if unit == "adr":
@@ -166,7 +174,7 @@ def distance_text(price: float, reference: float, unit: Unit, scanned: ScanRow) 
 
 
 def _levels(levels: LevelsAnswer, reference: float) -> dict[str, tuple[float, str]]:
-    """Return the levels of an answer by column, with the date of naked POCs."""
+    """Return price and date of each level of a product, by column. Only naked POCs have a date."""
     found: dict[str, tuple[float, str]] = {}
     if levels.developing:
         now = levels.developing
@@ -189,7 +197,7 @@ def _levels(levels: LevelsAnswer, reference: float) -> dict[str, tuple[float, st
 def _marks(
     levels: LevelsAnswer, found: Mapping[str, tuple[float, str]], reference: float, average: float
 ) -> list[Mark]:
-    """Return the marks of a row's map: bands first, the most important last so that they are drawn on top."""
+    """Return the marks of a row's map. Bands are first and the most important levels last, so that these are on top."""
 
     def at(price: float) -> float:
         return round((price - reference) / average, 4)
@@ -209,7 +217,7 @@ def _marks(
 
 
 def sorted_rows(rows: Iterable[Row], order: str) -> list[Row]:
-    """Sort rows by nearest level, symbol or status. Ties keep the order of the universe."""
+    """Sort rows by the nearest level, by symbol or by status. Equal rows keep the order of the products."""
     if order == "symbol":
         return sorted(rows, key=lambda row: row.symbol.symbol)
     if order == "state":

@@ -1,7 +1,7 @@
 """The operator's data pages: datasets and grants at `/operator/data`, feeds at `/operator/feeds`.
 
-Of users' own data an operator sees counts only. Changing grants needs a recent confirmation. A grant of live data or of
-an embargo under 24 hours needs a declared licence.
+An operator sees only counts of the users' own data. Changing grants needs a recent confirmation of identity. A grant of
+live data, or of data embargoed for less than 24 hours, needs a declared licence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -76,7 +76,7 @@ _ENTRIES: Mapping[tuple[str, str], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A dataset as a page lists it: the sessions of one contract and source. `name`: product and delivery month."""
+    """A dataset as a page lists it: the sessions of one contract and source. `name`: its product and delivery month."""
 
     row: DatasetRow
     name: str
@@ -86,7 +86,7 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """A grant of data as a page lists it. `to`: the recipient in words."""
+    """A grant of data as a page lists it. `to`: who receives the data, in words."""
 
     row: GrantRow
     to: str
@@ -184,7 +184,7 @@ async def remove_grant(context: PageContext, request: PageRequest) -> Response:
 
 
 async def show_feeds(context: PageContext, request: PageRequest) -> Response:
-    """Show the operator's streams, the number of users' streams and connections, and the delivery status."""
+    """Show the operator's streams, how many streams and connections the users have, and the status of deliveries."""
     user, registry = context.operator(request), context.services.registry
     everything = Scope(user.id, (Grant(f"user:{user.id}", "live", (), None, None, 0),))
     own = [seen.channel for seen in registry.channels(everything) if seen.channel.key.owner == OPERATOR]
@@ -205,7 +205,7 @@ async def show_feeds(context: PageContext, request: PageRequest) -> Response:
 
 
 def _phases(request: PageRequest, counts: Mapping[ConnectionPhase, int]) -> list[tuple[str, int]]:
-    """Return the label of each connection phase with the number of connections in it."""
+    """Return the label of each connection phase, and how many connections are in that phase."""
     return [(request.words(word), counts.get(phase, 0)) for phase, word in PHASE_WORDS.items()]
 
 

@@ -1,7 +1,7 @@
 """The operator's user pages: `/operator/users`. List, invite, change and disable users.
 
-Only operators can open these pages. Changing a user needs a recent confirmation and is logged for both the operator and
-the user. Invitation and password reset links are shown once.
+Only operators can open these pages. Changing a user needs a recent confirmation of identity. It is logged in the
+activity logs of both the operator and the user. Invitation and password reset links are shown once.
 """
 
 from collections import Counter
@@ -168,7 +168,7 @@ async def change_user(context: PageContext, request: PageRequest) -> Response:
 async def switch_user(context: PageContext, request: PageRequest) -> Response:
     """Disable or enable a user.
 
-    Disabling signs the user out everywhere and stops the user's keys.
+    Disabling signs the user out everywhere, and the user's keys stop working.
     """
     operator, row = await _wanted(context, request)
     wanted = (await context.form(request)).text("disabled")

@@ -1,7 +1,7 @@
 """Emailed links: sign-in, password reset, email change and invitation.
 
 Opening a link changes nothing, because email servers open links too; the page's button does. The response to a request
-for a link is the same whether the email address has an account or not.
+for a link is the same whether or not the email address has an account.
 """
 
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ def _asking(context: PageContext, request: PageRequest, template: str) -> Respon
 
 
 async def link_form(context: PageContext, request: PageRequest) -> Response:
-    """Show the page of a sign-in link."""
+    """Show the page that a sign-in link opens."""
     return context.page(request, "signin/link.html", secret=True, faults={}, token=_token(request))
 
 
@@ -117,7 +117,7 @@ async def follow_link(context: PageContext, request: PageRequest) -> Response:
 
 
 async def reset_form(context: PageContext, request: PageRequest) -> Response:
-    """Show the page of a password reset link."""
+    """Show the page that a password reset link opens."""
     return context.page(
         request, "signin/reset.html", secret=True, faults={}, token=_token(request), mail=_mail(context)
     )
@@ -138,7 +138,7 @@ async def reset(context: PageContext, request: PageRequest) -> Response:
 
 
 async def email_form(context: PageContext, request: PageRequest) -> Response:
-    """Show the page of an email change link."""
+    """Show the page that an email change link opens."""
     return context.page(
         request, "signin/email.html", secret=True, faults={}, token=_token(request), done=False
     )
@@ -158,7 +158,7 @@ async def new_email(context: PageContext, request: PageRequest) -> Response:
 
 
 async def invitation(context: PageContext, request: PageRequest) -> Response:
-    """Show the page of an invitation; status 410 if it is no longer valid."""
+    """Show the page that an invitation link opens; status 410 if the invitation is no longer valid."""
     token = _token(request)
     invited = await context.ask(context.services.identity.invited, token)
     if invited is None:

@@ -1,7 +1,7 @@
 """OpenID Connect: sign-in and confirmation through the provider that the operator configured.
 
-A cookie carries the ticket that the provider's response must match. On failure the browser returns to the sign-in or
-confirmation page, which shows the reason and the other methods.
+The browser has a cookie with a ticket, which the provider's response must match. On failure the browser returns to the
+sign-in or confirmation page, which shows the reason and the other methods.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,10 @@ _TICKET_S = 600
 
 
 async def leave(context: PageContext, request: PageRequest) -> Response:
-    """Redirect the browser to the OpenID provider. Query parameter `token`: token of an invitation to accept."""
+    """Redirect the browser to the OpenID provider.
+
+    If the user accepts an invitation, the query parameter `token` is the invitation's token.
+    """
     identity = context.services.identity
     if not identity.openid_name():
         raise PageMissing

@@ -1,7 +1,7 @@
 """Set-up, sign-in with a password and second factor, confirmation, and sign-out.
 
-For a signed-in user the sign-in pages redirect, so a form that is sent twice does not fail. The URL contains the next
-page, which is always on this site.
+If the user is signed in already, the sign-in pages redirect, so a form that is sent twice does not fail. The URL
+contains the page to open next, which is always on this site.
 """
 
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ async def sign_in(context: PageContext, request: PageRequest) -> Response:
 async def sign_in_again(
     context: PageContext, request: PageRequest, refusal: Refused, email: str = ""
 ) -> Response:
-    """Show the sign-in page again with the reason of a refusal."""
+    """Show the sign-in page again, with the reason why the sign-in was refused."""
     return refused(context, request, "signin/sign_in.html", refusal, email=email, **_ways(context, request))
 
 
@@ -108,7 +108,7 @@ async def code_form(context: PageContext, request: PageRequest) -> Response:
 
 
 async def code(context: PageContext, request: PageRequest) -> Response:
-    """Finish the sign-in with a code, or start over when it has expired."""
+    """Finish the sign-in with a second-factor code, or start over when the sign-in has expired."""
     if request.user is not None:
         return context.to(request, next_of(request))
     form = await context.form(request)
@@ -156,7 +156,7 @@ async def confirm(context: PageContext, request: PageRequest) -> Response:
 
 
 async def confirm_again(context: PageContext, request: PageRequest, refusal: Refused) -> Response:
-    """Show the confirmation page again with the reason of a refusal."""
+    """Show the confirmation page again, with the reason why the confirmation was refused."""
     return refused(context, request, "signin/confirm.html", refusal, **await _proofs(context, request))
 
 

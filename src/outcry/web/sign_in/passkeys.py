@@ -1,7 +1,8 @@
-"""Passkeys (WebAuthn): JSON requests of the browser script that signs in, confirms and adds passkeys.
+"""Passkeys (WebAuthn): endpoints for the browser script that signs in, confirms and adds passkeys.
 
-Browsers offer WebAuthn to scripts only, so only these pages need a script. Requests pass the same checks as forms. The
-response names the next page, always on this site, or the reason of a refusal in the reader's language.
+Browsers offer WebAuthn to scripts only, so only these pages need a script. Requests are JSON and pass the same checks
+as forms. The response names the next page, always on this site, or gives the reason of a refusal in the reader's
+language.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +31,7 @@ ADDING = "/account/security/passkeys"
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """Request of the script with a passkey's answer.
+    """The script's request with the passkey's answer.
 
     `ticket`: from `Options`. `answer`: WebAuthn JSON from the passkey. `label`: name of a new passkey.
     """
@@ -41,7 +42,10 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class Options(msgspec.Struct, frozen=True):
-    """Options for the passkey. `options`: WebAuthn JSON; `ticket`: to be sent back with the answer."""
+    """Options for a passkey, as the response to the script. `options`: WebAuthn JSON.
+
+    `ticket`: to send with the answer.
+    """
 
     ticket: str
     options: msgspec.Raw
@@ -54,7 +58,10 @@ class Onward(msgspec.Struct, frozen=True):
 
 
 class Complaint(msgspec.Struct, frozen=True):
-    """Response to the script after a refusal. `message`: its reason; `to`: path of the page that helps, if any."""
+    """Response to the script after a refusal. `message`: the reason.
+
+    `to`: path of a page on which the user can solve it.
+    """
 
     message: str
     to: str = ""
@@ -66,7 +73,7 @@ def _json(context: PageContext, request: PageRequest, value: msgspec.Struct, sta
 
 
 def _spoken(handler: Handler) -> Handler:
-    """Wrap a handler so that every refusal becomes a `Complaint`, which the script shows."""
+    """Wrap a handler so that it returns every refusal as a `Complaint`, which the script shows."""
 
     @wraps(handler)
     async def answer(context: PageContext, request: PageRequest) -> Response:
@@ -99,14 +106,14 @@ async def _answered(context: PageContext, request: PageRequest) -> Answered:
 
 
 async def sign_in_options(context: PageContext, request: PageRequest) -> Response:
-    """Return the options for a sign-in with a passkey."""
+    """Return the options with which the script asks a passkey for a sign-in."""
     await context.message(request)
     options, ticket = await context.ask(context.services.identity.passkey_options, host_of(request))
     return _json(context, request, Options(ticket, msgspec.Raw(options.encode())))
 
 
 async def sign_in(context: PageContext, request: PageRequest) -> Response:
-    """Sign in with the answer of a passkey."""
+    """Sign in with a passkey's answer."""
     given = await _answered(context, request)
     came = await context.ask(
         context.services.identity.passkey_sign_in,
@@ -124,13 +131,13 @@ async def sign_in(context: PageContext, request: PageRequest) -> Response:
 
 
 async def confirm_options(context: PageContext, request: PageRequest) -> Response:
-    """Return the options for a confirmation with a passkey of the signed-in user."""
+    """Return the options with which the script asks the signed-in user's passkeys for a confirmation."""
     context.user(request)
     return await sign_in_options(context, request)
 
 
 async def confirm(context: PageContext, request: PageRequest) -> Response:
-    """Confirm the user's identity with the answer of a passkey."""
+    """Confirm the user's identity with a passkey's answer."""
     context.user(request)
     assert request.session is not None
     given = await _answered(context, request)
@@ -150,7 +157,7 @@ async def confirm(context: PageContext, request: PageRequest) -> Response:
 
 
 async def new_options(context: PageContext, request: PageRequest) -> Response:
-    """Return the options to create a passkey."""
+    """Return the options with which the script creates a passkey."""
     user = context.confirmed(request)
     await context.message(request)
     options, ticket = await context.ask(context.services.identity.new_passkey_options, user, host_of(request))

@@ -1,7 +1,7 @@
 """Passkeys, authenticator app and recovery codes: `/account/security/passkeys`, `/account/security/authenticator`.
 
 The authenticator's secret is shown only while it is set up, and recovery codes only in the response that creates them.
-These responses must not be cached, and no page shows the values later.
+These responses must not be cached, and no other page shows the secret or the codes.
 """
 
 import re
@@ -64,7 +64,7 @@ async def _listed(context: PageContext, request: PageRequest, user: UserRow) -> 
 
 
 async def authenticator(context: PageContext, request: PageRequest) -> Response:
-    """Show the form to turn the authenticator on, or its settings if it is on."""
+    """Show the form to turn on the authenticator app. If it is on already, show its settings."""
     user = context.confirmed(request)
     identity = context.services.identity
     if user.totp_sealed is not None:
@@ -77,7 +77,7 @@ async def authenticator(context: PageContext, request: PageRequest) -> Response:
 
 
 async def change_authenticator(context: PageContext, request: PageRequest) -> Response:
-    """Turn the authenticator on with a first code, turn it off, or create new recovery codes."""
+    """Turn the authenticator app on (needs a first code) or off, or create new recovery codes."""
     user = context.confirmed(request)
     form = await context.form(request)
     identity = context.services.identity

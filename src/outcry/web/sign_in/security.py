@@ -1,7 +1,7 @@
 """Security settings: `/account/security`. Password, email address, sign-in methods and signed-in browsers.
 
-Changing a sign-in method needs a confirmation within the last ten minutes, requested before the form is shown. Signing
-out a browser needs none, because it may be urgent.
+To change a sign-in method, the user must have confirmed their identity within the last ten minutes; the page asks for
+this before it shows the form. Signing out a browser needs no confirmation, because it may be urgent.
 """
 
 from collections.abc import Sequence
@@ -116,7 +116,7 @@ async def email_form(context: PageContext, request: PageRequest) -> Response:
 
 
 async def email(context: PageContext, request: PageRequest) -> Response:
-    """Email a confirmation link to the new email address."""
+    """Email a confirmation link to the new address. The account's address changes when the user follows it."""
     context.sender(request)
     form = await context.form(request)
     typed = form.text("email")

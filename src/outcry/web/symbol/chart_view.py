@@ -1,7 +1,7 @@
-"""The chart's view as URL parameters and as the toolbar's form.
+"""The view of the chart, which the URL's parameters and the toolbar's form both contain.
 
-The toolbar's fields are the URL's parameters, so the view is the same with and without scripts. Invalid parameters are
-ignored.
+The toolbar's fields have the names of the URL's parameters, so the view works the same with and without scripts.
+Invalid parameters are ignored.
 """
 
 import re
@@ -28,8 +28,8 @@ _SLOTS = re.compile(r"-?[0-9]{1,5}(\.[0-9])?")
 class ChartView:
     """The chosen view of the chart.
 
-    `row` is the row size in ticks, None for automatic. `show` lists the visible layers. `span` is the first and last
-    visible slot, counted back from the newest; None for automatic.
+    `row`: row size in ticks, None for automatic. `show`: the visible layers. `span`: the first and last visible slot
+    (column of the chart), counted back from the newest; None for automatic.
     """
 
     layout: Layout = "collapsed"
@@ -41,9 +41,10 @@ class ChartView:
 
 
 def view_of(query: Mapping[str, str], shown: Sequence[str]) -> ChartView:
-    """Read the view from `query`; `shown` holds all values of its `show`.
+    """Read the view from a URL's query. `shown`: all values of its parameter `show`.
 
-    Browsers do not send unchecked boxes, so `parts` marks that the checkboxes were in the form.
+    Browsers do not send unchecked boxes. Therefore the form also sends `parts`. If the URL has `parts`, the boxes
+    that were not sent are unchecked.
     """
     usual = ChartView()
     layout, letters = query.get("layout"), query.get("letters")

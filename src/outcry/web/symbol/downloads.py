@@ -1,6 +1,6 @@
 """Downloads of a symbol's page: levels as CSV or JSON, profile as CSV.
 
-Prices are plain decimals with a point, in every language. Cells that a spreadsheet would run as a formula are escaped.
+Prices are plain decimals with a point, in every language. A cell that a spreadsheet would run as a formula is escaped.
 """
 
 import csv
@@ -25,7 +25,7 @@ _RISKY = ("=", "+", "-", "@", "\t", "\r", "|")
 
 
 async def levels_json(context: PageContext, request: PageRequest) -> Response:
-    """Return the answer of `GET /api/levels`, byte for byte."""
+    """Return the response of `GET /api/levels`, byte for byte, as a download."""
     answer, _ = await context.ask(_levels, context, _scope(request), _symbol(request))
     return _sent(context, request, msgspec.json.encode(answer), "application/json")
 
@@ -38,7 +38,10 @@ async def levels_csv(context: PageContext, request: PageRequest) -> Response:
 
 
 async def profile_csv(context: PageContext, request: PageRequest) -> Response:
-    """Return the rows of a profile as CSV, highest price first: of the session named by `date`, or the newest."""
+    """Return the rows of a session's profile as CSV, highest price first.
+
+    The session is that of `date`, or the newest.
+    """
     services = context.services
     date = request.http.query_params.get("date")
     now_ns = services.market_clock.now_ns()
@@ -64,14 +67,14 @@ def csv_bytes(rows: Iterable[Sequence[object]]) -> bytes:
 
 
 def safe_cell(cell: object) -> str:
-    """Escape text that a spreadsheet would run as a formula with a leading apostrophe."""
+    """Put an apostrophe before a text that a spreadsheet would run as a formula."""
     text = "" if cell is None else str(cell)
     formula = text.startswith(_RISKY) and not _NUMBER.fullmatch(text)
     return f"'{text}" if formula else text
 
 
 def plain(price: float | None, notation: Notation) -> str:
-    """Format a price as a plain decimal number, for programs."""
+    """Format a price as a plain decimal number, for programs. Empty if there is none."""
     if price is None:
         return ""
     whole, _, fraction = price_text(price_e9(price)).partition(".")

@@ -1,7 +1,7 @@
-"""The ladder beside the chart: all levels by price, highest first, with the last price among them.
+"""The list of levels beside the chart (the ladder): all levels by price, highest first, and the last price among them.
 
-Each level has its own rung. A level of an earlier session shows its date and its age in sessions. Names are translated;
-prices are not changed.
+Each level has its own rung (row). A level of an earlier session shows its date and its age in sessions. Names are
+translated; prices have the same format in every language.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,12 +18,12 @@ Age = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One level in the ladder beside the chart.
+    """One level in the list of levels beside the chart.
 
-    `kind` is its style (`poc`, `va`, `vpoc`, `ib`, `extension`, `overnight`, `prior`, `naked`, `poor`, `extreme`,
-    `single`). `date` and `age` (in sessions) are set for levels of earlier sessions. `naked` and `poor` mark levels
-    that are both. `repaired`: poor until today. `touched`: when a POC that was naked until today traded. `last` marks
-    the last price itself.
+    `kind`: its style (`poc`, `va`, `vpoc`, `ib`, `extension`, `overnight`, `prior`, `naked`, `poor`, `extreme`,
+    `single`). `date` and `age` (in sessions): set for levels of earlier sessions. `naked`, `poor`: whether a level of
+    another kind is one of these too. `repaired`: it was poor until today. `touched`: when a POC that was naked until
+    today traded. `last`: whether this is the last price itself.
     """
 
     price: float
@@ -39,7 +39,7 @@ class Rung:
 
 
 def rungs(outlook: Outlook, words: Words, age: Age) -> list[Rung]:
-    """Return all rungs by price, highest first; the last price comes before levels at the same price."""
+    """Return all rungs by price, highest first. The last price comes before levels at the same price."""
     session = outlook.session
     found = [
         *(_developing(outlook, words) if outlook.live else _completed(session, words)),
@@ -54,7 +54,7 @@ def rungs(outlook: Outlook, words: Words, age: Age) -> list[Rung]:
 
 
 def _developing(outlook: Outlook, words: Words) -> Iterator[Rung]:
-    """Yield rungs for the developing value area; their names start with `d`."""
+    """Yield rungs for the open session's value area, which still develops. Their names start with `d`."""
     session = outlook.session
     yield Rung(session.poc, "poc", "dPOC")
     yield Rung(session.vah, "va", "dVAH")
@@ -66,7 +66,7 @@ def _developing(outlook: Outlook, words: Words) -> Iterator[Rung]:
 
 
 def _completed(session: SessionLevels, words: Words) -> Iterator[Rung]:
-    """Yield rungs for the value area of the completed session that a delayed answer describes."""
+    """Yield rungs for the levels of a completed session, which the page describes if the data is delayed."""
     yield Rung(session.poc, "poc", "POC")
     yield Rung(session.vah, "va", "VAH")
     yield Rung(session.val, "va", "VAL")
@@ -78,7 +78,7 @@ def _completed(session: SessionLevels, words: Words) -> Iterator[Rung]:
 def _balance(outlook: Outlook, words: Words) -> Iterator[Rung]:
     """Yield rungs for the initial balance and, once it is complete, its extensions.
 
-    These are the reached extensions and the next one on each side.
+    On each side these are the extensions that price has reached, and the next one.
     """
     session = outlook.session
     whole = session.ib_complete or session.final
@@ -89,7 +89,11 @@ def _balance(outlook: Outlook, words: Words) -> Iterator[Rung]:
     for upwards in (True, False):
         for extension in outlook.context.ib_extensions:
             price = extension.up if upwards else extension.down
-            name = words("IB %(percent)s%% up") if upwards else words("IB %(percent)s%% down")
+            name = (
+                words("Upper IB extension %(percent)s%%")
+                if upwards
+                else words("Lower IB extension %(percent)s%%")
+            )
             yield Rung(price, "extension", name % {"percent": extension.percent})
             if not (extension.up_reached if upwards else extension.down_reached):
                 break
@@ -105,7 +109,7 @@ def _overnight(outlook: Outlook, words: Words) -> Iterator[Rung]:
 
 
 def _prior(outlook: Outlook, words: Words) -> Iterator[Rung]:
-    """Yield rungs for the prior session's levels (`p`), which may also be naked or poor."""
+    """Yield rungs for the prior session's levels, whose names start with `p`. Some may also be naked or poor."""
     levels, prior = outlook.levels, outlook.prior
     made_on = prior.date if prior is not None else ""
     touched = _touches(outlook, words).get(made_on, "")
@@ -127,7 +131,7 @@ def _prior(outlook: Outlook, words: Words) -> Iterator[Rung]:
 
 
 def _naked(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
-    """Yield rungs for POCs of earlier sessions: those still naked, and those naked until today."""
+    """Yield rungs for POCs of earlier sessions: those still naked, and those that were naked until today."""
     touches = _touches(outlook, words)
     for level in _earlier(outlook.levels.naked_pocs, outlook):
         touched = touches.get(level.date, "")
@@ -136,7 +140,7 @@ def _naked(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
 
 
 def _poor(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
-    """Yield rungs for poor highs and lows of earlier sessions, with those repaired today marked."""
+    """Yield rungs for poor highs and lows of earlier sessions. Those repaired today are marked."""
     levels, chart = outlook.levels, outlook.chart
     for name, poor, repaired in (
         (words("Poor high"), levels.poor_highs, chart.repaired_highs),
@@ -148,7 +152,7 @@ def _poor(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
 
 
 def _touches(outlook: Outlook, words: Words) -> dict[str, str]:
-    """Return when each naked POC first traded in the open session (exchange time), by the date of the POC's session."""
+    """Return when the open session first traded at each naked POC (exchange time), by the date of the POC's session."""
     zone = outlook.product.zone
     return {
         poc.date: words("touched %(time)s", time=hour_text(instant_ns(poc.at), zone))
@@ -163,7 +167,7 @@ def _has(levels: Sequence[DatedLevel], made_on: str) -> bool:
 
 
 def _earlier(levels: Sequence[DatedLevel], outlook: Outlook) -> Iterator[DatedLevel]:
-    """Return levels without those of the session whose high, low and POC are rungs already."""
+    """Yield levels of earlier sessions, except of the session whose high, low and POC the list has already."""
     prior = outlook.prior
     shown = (prior.date if prior else "") if outlook.live else outlook.session.date
     return (level for level in levels if level.date != shown)

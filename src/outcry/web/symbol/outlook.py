@@ -1,4 +1,4 @@
-"""All data of a symbol page at one point in time, read from the API's answers.
+"""All data of a symbol page at one point in time, read from the functions behind the API.
 
 The page shows what the API returns to the same user; no profile is computed here.
 """
@@ -26,8 +26,8 @@ _MOST_ASKED = 10
 class Outlook:
     """The current data of a symbol's page.
 
-    `scenarios` is None if the session is not live. `profile` is that of the described session, which is the open
-    session if live. `at_ns` is the time of the feed's newest event, or now. `named`: a contract was requested.
+    `scenarios`: None if the session is not live. `profile`: profile of the session that the page describes, which is
+    the open one if live. `at_ns`: time of the feed's newest event, or now. `named`: whether a contract was requested.
     `last_data_at`: time of the last data of an idle feed.
     """
 
@@ -76,18 +76,18 @@ class Outlook:
 
     @property
     def reference(self) -> float:
-        """The price that distances are measured from: the last price, or the close."""
+        """The price from which distances are measured: the last price, or the close of a completed session."""
         last = self.levels.last_price
         return self.session.close_price if last is None else last
 
     @property
     def change(self) -> float | None:
-        """The change of the price from the prior close."""
+        """The last price minus the prior close."""
         return self.reference - self.prior.close_price if self.prior else None
 
     @property
     def change_percent(self) -> float | None:
-        """The change of the price from the prior close in percent; None if that close is not above 0."""
+        """The last price's difference from the prior close, in percent; None if that close is not above 0."""
         prior, change = self.prior, self.change
         return (
             100 * change / prior.close_price
@@ -113,7 +113,7 @@ class Outlook:
 
     @property
     def value_relation(self) -> ValueRelation | None:
-        """Position of the value area relative to the prior session's."""
+        """Position of the value area relative to that of the prior session."""
         prior, now = self.prior, self.session
         return value_relation(now.vah, now.val, prior.vah, prior.val) if prior else None
 
@@ -127,7 +127,7 @@ class Gatherer:
     hours: OpeningHours
 
     def outlook(self, scope: Scope, symbol: str, sessions: int, now_ns: int) -> Outlook:
-        """Read all data of a symbol. Raises `UnknownSymbol`, `NoLicensedSource`."""
+        """Read all data of a symbol's page. Raises `UnknownSymbol`, `NoLicensedSource`."""
         context, levels, scenarios = self._of_one_feed(scope, symbol, now_ns)
         at_ns = instant_ns(levels.updated_at) if levels.updated_at else now_ns
         return Outlook(
@@ -146,7 +146,10 @@ class Gatherer:
     def _of_one_feed(
         self, scope: Scope, symbol: str, now_ns: int
     ) -> tuple[ContextAnswer, LevelsAnswer, Sequence[ScenarioState] | None]:
-        """Read levels, context and scenarios from one feed; read again if the feed changed between the reads."""
+        """Read levels, context and scenarios, all from the same feed.
+
+        If another feed took over between the reads, read again.
+        """
         for _ in range(_MOST_ASKED):
             context = self.query.context(scope, symbol, now_ns).answer
             levels = self.query.levels(scope, symbol, now_ns).answer

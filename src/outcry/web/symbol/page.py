@@ -1,7 +1,7 @@
 """The page of one symbol, for example `/s/ES`: chart, levels, bias, playbook and alerts.
 
-A symbol has one URL; other symbol formats redirect to it. The URL holds the view. Updates use the same templates as the
-page.
+A symbol has one URL; other symbol formats redirect to it. The URL contains all choices of the view. Updates of the page
+are rendered by the same templates as the page.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ async def symbol_page(context: PageContext, request: PageRequest) -> Response:
 
 
 async def symbol_rail(context: PageContext, request: PageRequest) -> Response:
-    """Return the parts that the script updates: head, rail and, if shown, the table."""
+    """Return the parts of the page that the script updates: head, side column and, if shown, the table."""
     found = await _found(context, request, request.http.path_params["symbol"])
     if isinstance(found, Response):
         return found
@@ -96,7 +96,7 @@ def _gather(context: PageContext, scope: Scope, symbol: str, chosen: ChosenView)
 
 
 def _follows(context: PageContext, scope: Scope, outlook: Outlook, now_ns: int) -> bool:
-    """Whether the event stream's updates for the product concern this page's contract."""
+    """Whether the product's updates in the event stream are about the contract that this page shows."""
     if not outlook.named:
         return True
     try:

@@ -1,4 +1,4 @@
-"""Values for the parts of a symbol's page: head, rail, playbook, chart, table and the script's data.
+"""Values for the parts of a symbol's page: head, side column, playbook, chart, table and the script's data.
 
 The page and the script's updates use the same values.
 """
@@ -37,7 +37,8 @@ _PAUSED = {"stale_link", "stale_market", "disconnected", "degraded", "log_stalle
 class ChosenView:
     """The view chosen on a symbol's page.
 
-    `view` is the chart's view, `table` replaces the chart, and `date` is the session in the table (empty: the newest).
+    `view`: the chart's view. `table`: whether a table replaces the chart. `date`: the session in the table; empty for
+    the newest.
     """
 
     view: ChartView
@@ -45,7 +46,7 @@ class ChosenView:
     date: str
 
     def entries(self, **changed: Any) -> list[tuple[str, str]]:
-        """Return the view as query parameters of a URL, without defaults."""
+        """Return the view as query parameters of a URL. Choices that equal the default are left out."""
         wanted = replace(self, **changed)
         usual, view = ChartView(), wanted.view
         found = [
@@ -67,7 +68,7 @@ class ChosenView:
 class Gathered:
     """The data of a symbol's page, read in one database call.
 
-    `follows`: whether the ticker's current answer is for this contract.
+    `follows`: whether the event stream's updates for the product are about the contract that the page shows.
     """
 
     outlook: Outlook
@@ -80,7 +81,7 @@ class Gathered:
 class Source:
     """Where a page's data comes from: a `live` feed, or the source of a completed session.
 
-    `at`: time of its newest event, for programs. `day`, `time`: date and time of that event as text for the reader;
+    `at`: time of the newest event, for programs. `day`, `time`: date and time of that event as text for the reader;
     `day` is empty if it is the open session's. `age`: time since that event as text, empty if no new data is expected.
     """
 
@@ -123,7 +124,10 @@ def _head(outlook: Outlook, formatter: Formatter) -> dict[str, Any]:
 
 
 def _missing(outlook: Outlook, formatter: Formatter) -> list[tuple[str, str]]:
-    """Return the incomplete sessions of the look-back: day and gaps in exchange time, empty if not recorded."""
+    """Return earlier sessions whose levels are missing because their recording is incomplete: day, and gaps as text.
+
+    Gaps are in exchange time. The text is empty for a session that is not recorded at all.
+    """
 
     def clock(instant: str) -> str:
         return formatter.clock.time(instant_ns(instant), seconds=False)
@@ -158,9 +162,9 @@ def _rail(
 
 
 def _doubt(outlook: Outlook, words: Words) -> str:
-    """Return the note about the last 30-minute close.
+    """Return a note if the last 30-minute close contradicts the bias; empty if it does not.
 
-    Empty if both sides of the IB are broken, because that alone decides the bias.
+    Also empty if price has broken both sides of the IB, because that alone decides the bias.
     """
     session, votes = outlook.session, outlook.context.bias_votes
     both = session.ib_complete and session.high > session.ib_high and session.low < session.ib_low
@@ -168,7 +172,7 @@ def _doubt(outlook: Outlook, words: Words) -> str:
 
 
 def _dated(outlook: Outlook, age: Age) -> dict[str, int]:
-    """Return the label and the age in sessions of each date in the list of levels."""
+    """Return the age in sessions of naked POCs and poor highs and lows, by the date of the session that made them."""
     levels = outlook.levels
     every = (*levels.naked_pocs, *levels.poor_highs, *levels.poor_lows)
     return {level.date: age(level.date) for level in every}
@@ -209,7 +213,7 @@ def _table(outlook: Outlook, chosen: ChosenView, profile: ProfileAnswer, words: 
 
 
 def formatter_of(request: PageRequest, outlook: Outlook) -> Formatter:
-    """Return the formatter of a symbol for a reader."""
+    """Return the formatter for a symbol's numbers and times, for one reader."""
     year = utc_date(outlook.at_ns).year
     clock = Clock(request.words, outlook.product.zone, request.preferences.time_zone, year)
     return Formatter(outlook.chart.notation, clock)
@@ -238,7 +242,10 @@ def _source(outlook: Outlook, formatter: Formatter, now_ns: int) -> Source:
 
 
 def session_clock(outlook: Outlook, formatter: Formatter) -> dict[str, str | bool]:
-    """Return the session countdown, the next opening if no session is open, and whether regular hours are open."""
+    """Return the values for the session clock of the page.
+
+    They are the time left in the session, or the next opening if none is open, and whether regular hours are open.
+    """
     hours, now_ns = outlook.hours, outlook.at_ns
     until_ns = hours.bracket_ends_ns if outlook.live and outlook.regular else hours.regular_ns
     opens = ""
@@ -282,7 +289,7 @@ def _page_keys(words: Words, *, table: bool) -> list[tuple[str, str]]:
 
 
 def _page_data(outlook: Outlook, request: PageRequest, *, follows: bool) -> dict[str, Any]:
-    """Return the script's data. follows: whether the stream's updates are for this contract."""
+    """Return the data for the page's script. follows: whether the event stream's updates are about this contract."""
     notation = outlook.chart.notation
     return {
         "symbol": outlook.symbol, "root": outlook.product.root, "live": outlook.live,

@@ -1,7 +1,7 @@
 """Words for market structure in the reader's language: bias and its votes, day types and open types.
 
-English is the key of every text. Nothing is computed here, and the texts give no advice. `playbook_words` has the
-playbook's words, `answers.alert_phrases` those of alerts.
+The English text is the key by which a text is translated. Nothing is computed here, and the texts give no advice. The
+words of the playbook are in `playbook_words`, those of alerts in `answers.alert_phrases`.
 """
 
 from collections.abc import Mapping
@@ -92,22 +92,22 @@ VALUE_RELATIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One vote behind the bias. `sign` is −1, 0 or 1."""
+    """One of the votes that decide the bias. `sign` is −1, 0 or 1."""
 
     sign: int
     text: str
 
 
 def named(table: Mapping[str, str], code: str | None, words: Words) -> str:
-    """Return the words for a code in a table of words, or the code itself if it is unknown."""
+    """Return the words that a table has for a code, or the code itself if the table lacks it."""
     return words(table.get(code, code)) if code else ""
 
 
 def doubt(bias: str | None, votes: BiasVotes, words: Words) -> str:
     """Return a note if the last 30-minute close contradicts the current bias.
 
-    Empty if it agrees or only the degree differs. `neutral` has no note: both sides of the IB are broken, whatever the
-    votes.
+    Empty if the close agrees with the bias, or differs only in degree. The bias `neutral` has no note, because there
+    both sides of the IB are broken, whatever the votes.
     """
     current = _SIDES.get(bias or "")
     newest = "up" if votes.total >= 2 else "down" if votes.total <= -2 else "balance"
@@ -115,7 +115,7 @@ def doubt(bias: str | None, votes: BiasVotes, words: Words) -> str:
 
 
 def reasons(votes: BiasVotes, words: Words) -> list[Reason]:
-    """Return the five votes in words: non-zero votes first, each group in counting order."""
+    """Return the five votes in words: votes other than zero first, otherwise in counting order."""
     found = [
         Reason(sign, words(texts[1 - sign]))
         for name, texts in VOTES.items()

@@ -1,4 +1,4 @@
-"""Words for the playbook's scenarios in the reader's language. English is the key of every text."""
+"""Words for the playbook's scenarios in the reader's language. The English text is the key for its translation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -131,7 +131,10 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class PlaybookWords:
-    """Expresses the playbook's scenarios in words, for one reader and product. `tick_e9`: the price of a tick."""
+    """Expresses the playbook's scenarios in words, for one reader and product.
+
+    `tick_e9`: tick size in units of 10⁻⁹.
+    """
 
     words: Words
     tick_e9: int
@@ -168,7 +171,7 @@ class PlaybookWords:
         return text % {"price": self._price(condition.price_ticks), "times": times, "to": to}
 
     def reference(self, reference: Reference) -> str:
-        """Return a scenario's target level: name, date if it is an earlier session's, and price."""
+        """Return a scenario's target level in words: name, price, and the date if an earlier session made it."""
         name, made_on = self.words(REFERENCES[reference.kind]), reference.made_on
         day = "" if made_on is None else f" {self.day(str(made_on))}"
         return f"{name}{day} {self._price(reference.price_ticks)}"

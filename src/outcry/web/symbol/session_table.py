@@ -1,4 +1,4 @@
-"""The chart's sessions as a table, and the levels at each price of a profile.
+"""The chart's sessions as a table, and the names of the levels at each price of a profile.
 
 The table shows the same sessions as the chart; a missing session is a row without data.
 """
@@ -17,8 +17,8 @@ from outcry.wire.chart import ChartSession
 class SessionRow:
     """One session in the table.
 
-    `levels`: None before the session's regular hours, or if it is `missing`. `overnight`: high and low of the overnight
-    session. `href`: link to the session's profile.
+    `levels`: None if regular hours have not begun, or if the session is `missing`. `overnight`: high and low of the
+    overnight session. `href`: link to the session's profile.
     """
 
     date: str
@@ -53,7 +53,7 @@ def _row(session: ChartSession, words: Words, href: Callable[[str], str]) -> Ses
 
 
 def marks(levels: SessionLevels, drawn: ChartSession | None, words: Words) -> dict[float, list[str]]:
-    """Return the level names at each price of a profile. drawn: the same session in the chart's data."""
+    """Return the names of the levels at each price of a profile. drawn: the same session in the chart's data."""
     high, low = words("Poor high"), words("Poor low")
     if drawn is not None and drawn.poor_high == "repaired":
         high = words("Poor high, repaired")

@@ -19,7 +19,7 @@ def _counts() -> list[sa.Column[int]]:
 
 
 def upgrade() -> None:
-    """Create the tables, the revision row and the first grant."""
+    """Create the tables, the row with the revision (counter of changes), and the first grant."""
     revision_table = op.create_table("revision", sa.Column("n", sa.BigInteger, nullable=False))
     op.bulk_insert(revision_table, [{"n": 1}])
     op.create_table(

@@ -1,6 +1,6 @@
 """Add sign-in, preferences, the audit log, labels and expiry of keys, and webhook subscriptions.
 
-The owner of an existing key stays the same user: a member who cannot sign in until an operator sends an invitation.
+Existing keys keep their owners. These users become members, who cannot sign in until an operator invites them.
 """
 
 import secrets

@@ -83,7 +83,7 @@ def _create_outbox() -> None:
 def _of(
     table: str, column: str, whose: str, kind: Any = sa.Integer, then: str = "CASCADE"
 ) -> tuple[Any, ...]:
-    """Return a foreign key column. `then`: the action when the referenced row is deleted."""
+    """Return `column` with a foreign key to the column `whose`. `then`: what happens when the row there is deleted."""
     return (
         sa.Column(column, kind, nullable=then != "CASCADE"),
         sa.ForeignKeyConstraint([column], [whose], name=f"fk_{table}_{column}", ondelete=then),

@@ -5,7 +5,10 @@ import time
 
 
 def verify(secret: str, headers: dict[str, str], body: bytes, tolerance_s: int = 300) -> None:
-    """Raise ValueError unless this was signed with the secret, lately. Names of headers in lower case."""
+    """Raise ValueError unless the body was signed with the secret in the last `tolerance_s` seconds.
+
+    The names in `headers` are in lower case.
+    """
     message_id, stamp = headers["webhook-id"], headers["webhook-timestamp"]
     if abs(time.time() - int(stamp)) > tolerance_s:
         raise ValueError("too old, or from the future")

@@ -1,93 +1,23 @@
 """The client's event stream against a scripted server that hangs up, and against the service."""
 
-import http.server
+import asyncio
 import itertools
 import json
-import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 import pytest
+from tests.api.sample_answers import ANSWERS
+from tests.client.scripted_stream import LEVELS, Script, alert, open_stream, server, snapshot
 
-from outcry.api.examples import ANSWERS
 from outcry.cli.reading import unique_alerts
-from outcry.client import AlertEntry, ApiError, Client, Snapshot, Unreachable
+from outcry.client import AlertEntry, ApiError, AsyncClient, Client, Snapshot, Unreachable
 from outcry.client.stream import Position, StreamEvent, follow, read_events
 from outcry.wire.answers import LevelsAnswer
 from outcry.wire.stream import Quote, State
-
-ALERT: Any = ANSWERS["AlertsHistoryAnswer"]
-LEVELS = msgspec.json.encode(ANSWERS["LevelsAnswer"])
-
-
-def alert(seq: int, **more: Any) -> bytes:
-    entry = msgspec.structs.replace(ALERT.alerts[0], seq=seq, key=f"ES:va-test-high:{seq}", **more)
-    return b"event: alert\nid: %d\ndata: %s\n\n" % (seq, msgspec.json.encode(entry))
-
-
-def snapshot(*seqs: int, mark: int = 0, **more: Any) -> bytes:
-    alerts = [
-        json.loads(
-            msgspec.json.encode(msgspec.structs.replace(ALERT.alerts[0], seq=n, key=f"ES:va-test-high:{n}"))
-        )
-        for n in seqs
-    ]
-    whole = {"updatedAt": "2026-01-05T15:00:00.000Z", "resumed": False, "missed": False, "levels": [json.loads(LEVELS)],
-             "states": [], "alerts": alerts} | more  # fmt: skip
-    return b"event: snapshot\nid: %d\ndata: %s\n\n" % (mark, json.dumps(whole).encode())
-
-
-class Script:
-    """Script with the data to send on each connection; after the last one the server stays idle and the test ends."""
-
-    def __init__(self, *responses: bytes | tuple[int, dict[str, Any]] | None) -> None:
-        self.responses = list(responses)
-        self.asked: list[dict[str, str]] = []
-        self.paths: list[str] = []
-
-
-@contextmanager
-def server(script: Script) -> Iterator[str]:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            script.asked.append({name.lower(): value for name, value in self.headers.items()})
-            script.paths.append(self.path)
-            turn = script.responses.pop(0)
-            self.close_connection = True
-            if turn is None:  # closes the connection without data
-                self.connection.shutdown(socket.SHUT_RDWR)
-            elif isinstance(turn, bytes):
-                self.send_response(200)
-                self.send_header("transfer-encoding", "chunked")
-                self.end_headers()
-                for at in range(0, len(turn), 7):  # in chunks that split lines and events
-                    piece = turn[at : at + 7]
-                    self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
-                if not turn.endswith(b"cut"):
-                    self.wfile.write(b"0\r\n\r\n")
-            else:
-                body = json.dumps(turn[1]).encode()
-                self.send_response(turn[0])
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{running.server_port}"
-        finally:
-            running.shutdown()
-            thread.join()
 
 
 def refused(status: int, code: str, **more: Any) -> tuple[int, dict[str, Any]]:
@@ -98,7 +28,10 @@ def refused(status: int, code: str, **more: Any) -> tuple[int, dict[str, Any]]:
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the requested pauses of the client, which are not waited for."""
     found: list[float] = []
-    monkeypatch.setattr("outcry.client.reader.follow", lambda connect: follow(connect, found.append))
+    monkeypatch.setattr(
+        "outcry.client.sync_client.follow",
+        lambda connect, reconnects, _sleep: follow(connect, reconnects, found.append),
+    )
     return found
 
 
@@ -245,7 +178,10 @@ def test_alerts_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.setenv("OUTCRY_KEY", "a key")
     body = json.loads(msgspec.json.encode(ANSWERS["AlertsAnswer"]))
     script = Script((200, body), snapshot(2, 1) + alert(3), refused(401, "unauthorized"))
-    monkeypatch.setattr("outcry.client.reader.follow", lambda connect: follow(connect, lambda _: None))
+    monkeypatch.setattr(
+        "outcry.client.sync_client.follow",
+        lambda connect, reconnects, _sleep: follow(connect, reconnects, lambda _: None),
+    )
     with server(script) as url:
         assert alerts("ES", url=url) == 0
         assert json.loads(capsys.readouterr().out) == body
@@ -292,3 +228,83 @@ def test_the_service_itself() -> None:
         feed.move(price=6901.5)
         quote = in_time(lambda: next(event for event in events if isinstance(event, Quote)))
         assert quote.last_price == 6901.5
+
+
+def take_async(url: str, count: int, **options: Any) -> list[StreamEvent]:
+    """Take events of an asynchronous stream, and close it."""
+
+    async def work() -> list[StreamEvent]:
+        found: list[StreamEvent] = []
+        async with AsyncClient(url, "a key") as client:
+            events = client.stream("ES", **options)
+            async for event in events:
+                found.append(event)
+                if len(found) == count:
+                    break
+            await events.aclose()
+        return found
+
+    return asyncio.run(work())
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outcry.client.stream._FIRST_DELAY_S", 0.001)
+
+
+@pytest.mark.usefixtures("no_pauses")
+def test_an_asynchronous_stream_comes_back_where_it_stopped() -> None:
+    """After a truncated or closed stream and a restart of the service, it sends the id of the last complete event."""
+    script = Script(
+        snapshot(mark=5) + alert(6) + alert(7)[:-20] + b"cut", None,
+        refused(429, "rate_limited", retry_after_ms=1), refused(503, "starting"),
+        snapshot(mark=6, resumed=True) + alert(7),
+    )  # fmt: skip
+    with server(script) as url:
+        found = take_async(url, 4)
+    assert [getattr(event, "seq", "snapshot") for event in found] == ["snapshot", 6, "snapshot", 7]
+    assert [asked.get("last-event-id") for asked in script.asked] == [None, "6", "6", "6", "6"]
+
+
+def test_a_stream_resumes_after_a_given_event() -> None:
+    script = Script(snapshot(mark=9, resumed=True), snapshot(mark=9, resumed=True))
+    with server(script) as url:
+        take_async(url, 1, last_id="9")
+        with Client(url, "a key") as client:
+            take(client.stream("ES", last_id="9"), 1)
+    assert [asked.get("last-event-id") for asked in script.asked] == ["9", "9"]
+
+
+@pytest.mark.parametrize("turn", [refused(401, "unauthorized"), refused(429, "rate_limited"), None])
+def test_an_asynchronous_stream_that_cannot_begin_is_an_error(turn: Any) -> None:
+    with server(Script(turn)) as url, pytest.raises((ApiError, Unreachable)):
+        take_async(url, 1)
+
+
+def test_a_cancelled_stream_ends_while_it_waits() -> None:
+    """Its thread ends too, although the service sends nothing more."""
+    before = threading.active_count()
+
+    async def work(url: str) -> None:
+        async with AsyncClient(url, "a key") as client:
+            arrived = asyncio.Event()
+
+            async def follow_events() -> None:
+                async for _ in client.stream():
+                    arrived.set()
+
+            task = asyncio.create_task(follow_events())
+            await arrived.wait()
+            await asyncio.sleep(0.02)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    with open_stream(snapshot()) as url:
+        in_time(lambda: asyncio.run(work(url)) or True)
+        until = time.monotonic() + 30
+        while (
+            threading.active_count() > before + 2 and time.monotonic() < until
+        ):  # the server has two of its own
+            time.sleep(0.01)
+        assert threading.active_count() <= before + 2

@@ -1,4 +1,4 @@
-"""One example of each answer for the OpenAPI document. The figures are of a simulated session, not of a real day."""
+"""One answer of each type, made by hand, for tests that need any answer."""
 
 from outcry.wire.alerts import Alert, AlertEntry, AlertsAnswer, AlertsHistoryAnswer
 from outcry.wire.answers import (
@@ -262,11 +262,4 @@ ANSWERS: dict[str, Answer] = {
             ],
         ),
     ),
-}
-
-ERROR = {
-    "code": "unknown_symbol",
-    "message": "The error message in the language of Accept-Language.",
-    "status": 404,
-    "request_id": "9f1c2ab34d5e-0000002a",
 }

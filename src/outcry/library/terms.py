@@ -1,0 +1,103 @@
+"""Turn the arguments of `outcry.profile` into a tick, a window and a trade date."""
+
+import datetime as dt
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import cache
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from outcry.library.errors import InvalidInput
+from outcry.library.times import instant_of, span_text, trade_date_of
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import Contract, Product, UnknownName
+from outcry.market.units import e9_from_text
+from outcry.market.windows import Segment
+from outcry.trades.reference_tables import Reference, load_reference
+
+#: Names of sessions, and the sessions of the calendar that each consists of, in order of time.
+SESSIONS: Mapping[str, tuple[SessionKind, ...]] = MappingProxyType(
+    {"rth": (SessionKind.RTH,), "overnight": (SessionKind.ETH,), "full": (SessionKind.ETH, SessionKind.RTH)}
+)
+_EITHER = "Give either tick_size and window, or symbol and date."
+
+
+class Terms(NamedTuple):
+    """What to compute: the tick (10⁻⁹) and the window's half-open segments (ns UTC).
+
+    The other fields are None if the user gave tick_size and window. `contract`: the contract that the symbol names, if
+    it names one.
+    """
+
+    tick_e9: int
+    segments: tuple[Segment, ...]
+    product: Product | None = None
+    contract: Contract | None = None
+    date: dt.date | None = None
+    session: str | None = None
+
+    @property
+    def regular(self) -> bool:
+        """Return whether the window may be a regular session, which has a day type."""
+        return self.session in (None, "rth")
+
+    @property
+    def span(self) -> str:
+        """Return the window as text."""
+        return span_text(self.segments[0][0], self.segments[-1][1])
+
+
+@cache
+def reference() -> Reference:
+    """Return the packaged products and calendar."""
+    return load_reference()
+
+
+def terms_of(
+    tick_size: float | str | Decimal | None,
+    window: tuple[Any, Any] | None,
+    symbol: str | None,
+    day: str | dt.date | None,
+    session: str,
+) -> Terms:
+    """Return what to compute. The arguments are either tick size and window, or symbol and date."""
+    if session not in SESSIONS:
+        raise InvalidInput(f"Unknown session {session!r}", f"Use one of {', '.join(SESSIONS)}.")
+    if tick_size is not None and window is not None and symbol is None and day is None:
+        if session != "rth":
+            raise InvalidInput(f"session={session!r} needs symbol and date, which select the hours", _EITHER)
+        return _by_hand(tick_size, window)
+    if symbol is None or day is None or tick_size is not None or window is not None:
+        raise InvalidInput("Invalid arguments: give either tick_size and window, or symbol and date")
+    when = trade_date_of(day)
+    try:
+        found = reference().universe.resolve(symbol, when, history=True)
+    except UnknownName as problem:
+        raise InvalidInput(str(problem), "Or give tick_size and window.") from problem
+    parts = [reference().calendar.session(found.product.root, when, kind) for kind in SESSIONS[session]]
+    segments = tuple(segment for part in parts if part for segment in part.segments)
+    if not segments:
+        kind = "regular" if session == "rth" else session
+        raise InvalidInput(
+            f"{found.product.root} has no {kind} session on {when}", "Choose another trade date."
+        )
+    return Terms(found.product.tick_e9, segments, found.product, found.contract, when, session)
+
+
+def _by_hand(tick_size: float | str | Decimal, window: tuple[Any, Any]) -> Terms:
+    try:
+        tick_e9 = e9_from_text(format(Decimal(str(tick_size)), "f"))
+    except (ValueError, ArithmeticError):
+        tick_e9 = 0
+    if tick_e9 <= 0:
+        raise InvalidInput(f"Invalid tick_size {tick_size!r}", "Give a positive number, such as 0.25.")
+    try:
+        first, last = window
+    except (TypeError, ValueError):
+        raise InvalidInput(f"Invalid window {window!r}", "Give its start and its end.") from None
+    start, end = instant_of(first), instant_of(last)
+    if start >= end:
+        raise InvalidInput(
+            f"Invalid window: it starts at or after its end ({span_text(start, end)})", "Swap the two times."
+        )
+    return Terms(tick_e9, ((start, end),))
