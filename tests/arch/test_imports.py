@@ -25,7 +25,7 @@ CLASSES: dict[str, type[Contract]] = {
 
 LAYERS = "Packages import only from packages below them"
 PURE = "market touches no clock, chance, file, thread or socket"
-NUMPY = "numpy stays in market.kernels and market.volume_count"
+NUMPY = "numpy stays in the kernels of market"
 ENGINES = "Only database imports database engines, only cluster imports NATS"
 FRAMEWORK = "Only http, api and web import the web framework"
 FORMATS = "Answers and surfaces read no file format and no SQL"

@@ -1,24 +1,18 @@
 """Turn the arguments of `outcry.profile` into a tick, a window and a trade date."""
 
 import datetime as dt
-from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from outcry.library.errors import InvalidInput
 from outcry.library.times import instant_of, span_text, trade_date_of
-from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract, Product, UnknownName
+from outcry.market.profile_settings import SESSION_KINDS
 from outcry.market.units import e9_from_text
 from outcry.market.windows import Segment
 from outcry.trades.reference_tables import Reference, load_reference
 
-#: Names of sessions, and the sessions of the calendar that each consists of, in order of time.
-SESSIONS: Mapping[str, tuple[SessionKind, ...]] = MappingProxyType(
-    {"rth": (SessionKind.RTH,), "overnight": (SessionKind.ETH,), "full": (SessionKind.ETH, SessionKind.RTH)}
-)
 _EITHER = "Give either tick_size and window, or symbol and date."
 
 
@@ -61,8 +55,8 @@ def terms_of(
     session: str,
 ) -> Terms:
     """Return what to compute. The arguments are either tick size and window, or symbol and date."""
-    if session not in SESSIONS:
-        raise InvalidInput(f"Unknown session {session!r}", f"Use one of {', '.join(SESSIONS)}.")
+    if session not in SESSION_KINDS:
+        raise InvalidInput(f"Unknown session {session!r}", f"Use one of {', '.join(SESSION_KINDS)}.")
     if tick_size is not None and window is not None and symbol is None and day is None:
         if session != "rth":
             raise InvalidInput(f"session={session!r} needs symbol and date, which select the hours", _EITHER)
@@ -74,7 +68,7 @@ def terms_of(
         found = reference().universe.resolve(symbol, when, history=True)
     except UnknownName as problem:
         raise InvalidInput(str(problem), "Or give tick_size and window.") from problem
-    parts = [reference().calendar.session(found.product.root, when, kind) for kind in SESSIONS[session]]
+    parts = [reference().calendar.session(found.product.root, when, kind) for kind in SESSION_KINDS[session]]
     segments = tuple(segment for part in parts if part for segment in part.segments)
     if not segments:
         kind = "regular" if session == "rth" else session
