@@ -26,7 +26,7 @@ def contract_selector(
         for root in roots:
             front = universe.front(root, today)
             found.append(front)
-            if universe.roll_deadline(front) - today <= ROLL_WINDOW:
+            if front.is_dated and universe.roll_deadline(front) - today <= ROLL_WINDOW:
                 found.append(universe.next_contract(front))
         return found
 

@@ -4,16 +4,19 @@ One process at a time owns a partition. A process that was paused may still beli
 is no proof: the stores to which a process writes must refuse a process that is no longer the owner (`TradeLog`).
 """
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 from zlib import crc32
+
+from outcry.market.symbols import MONTH_CODES
 
 #: Number of partitions of streams and limits. Stored data depends on it:
 #: read docs/guides/cluster.md before changing it.
 PARTITIONS = 64
 
-#: Number of characters of the delivery month at the end of a stream's name: `Z2026`.
-_MONTH = 5
+#: The delivery month at the end of a stream's name, `Z2026`; names of undated contracts have none.
+_MONTH = re.compile(rf"[{MONTH_CODES}][0-9]{{4}}\Z")
 
 Turn = Callable[[int], Awaitable[None]]
 
@@ -31,7 +34,7 @@ def partition_of_stream(key: str) -> int:
 
     All contracts of a feed and product have the same partition, because the front contract is chosen among them.
     """
-    return partition_of(key[:-_MONTH])
+    return partition_of(_MONTH.sub("", key))
 
 
 class Partitions(Protocol):

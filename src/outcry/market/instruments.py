@@ -3,6 +3,9 @@
 A contract is identified by root, year and month, never by a one-digit year alone. Levels are computed for the full-size
 product; a micro names its parent. Last trading days are computed from the exchange's rules and holidays
 (`market.expiry`).
+
+A product without delivery months (a share, a currency pair, a perpetual swap) has one undated contract. It never
+expires and never rolls, its year and month are 0, and its key is the root.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +13,8 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 
 from outcry.market.expiry import EXPIRY_RULES, NOTICE_RULES, BusinessDays
-from outcry.market.symbols import MONTH_CODES, Named, close_names, read_symbol
+from outcry.market.symbols import LONGEST, MONTH_CODES, Named, close_names, read_symbol
+from outcry.market.units import PRICE_SCALE
 
 __all__ = ["MONTH_CODES", "Contract", "Product", "Resolution", "Universe", "UnknownName"]
 
@@ -35,31 +39,39 @@ class UnknownName(LookupError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Contract:
-    """One delivery month of a product. Ordered by root, year, month."""
+    """One delivery month of a product, or the undated contract of a product that has none (year and month are 0).
+
+    Ordered by root, year, month.
+    """
 
     root: str
-    year: int
-    month: int
+    year: int = 0
+    month: int = 0
+
+    @property
+    def is_dated(self) -> bool:
+        """Return whether the contract has a delivery month, and so expires."""
+        return self.month != 0
 
     @property
     def key(self) -> str:
-        """The unambiguous key, `ESZ2013`."""
-        return f"{self.root}{MONTH_CODES[self.month - 1]}{self.year}"
+        """The unambiguous key, `ESZ2013`; of an undated contract the root, `SPY`."""
+        return f"{self.root}{MONTH_CODES[self.month - 1]}{self.year}" if self.month else self.root
 
     @property
     def short_key(self) -> str:
-        """Return the exchange's own key, with a one-digit year: `ESZ3`."""
-        return f"{self.root}{MONTH_CODES[self.month - 1]}{self.year % 10}"
+        """Return the exchange's own key, with a one-digit year: `ESZ3`; of an undated contract the root."""
+        return f"{self.root}{MONTH_CODES[self.month - 1]}{self.year % 10}" if self.month else self.root
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A futures product, one row of `data/products.csv`.
+    """A product, one row of `data/products.csv`.
 
     tick_e9: smallest price step in 10⁻⁹ of the quoted unit (cents for grains and livestock). multiplier_e9: dollars for
-    one whole quoted unit, in 10⁻⁹. months: codes of the months in the trading cycle. serial: codes of further listed
-    months. skipped: codes from `months` to which the front contract is never rolled (gold's V, rules §9). zone: IANA
-    zone of its hours.
+    one whole quoted unit, in 10⁻⁹. months: codes of the months in the trading cycle; empty if the product has no
+    delivery months. serial: codes of further listed months. skipped: codes from `months` to which the front contract
+    is never rolled (gold's V, rules §9). zone: IANA zone of its hours.
 
     group: its sector, whose holidays apply. roll_sessions: number of completed sessions in which the next contract must
     lead by volume before the roll. parent: for a micro, root of the full-size product. aliases: other tickers.
@@ -68,6 +80,9 @@ class Product:
 
     activity: minimum percentages of minutes in which the front contract trades, used to find holes in recordings. There
     is one for regular hours, one for the other hours by day (2:00 to 17:00 in its zone), and one for the night.
+
+    size_step_e9: smallest size in 10⁻⁹ of a contract, share or coin. Sizes inside (`size_lots`, `volume`) are whole
+    numbers of such steps; for a future a step is one contract.
     """
 
     root: str
@@ -92,6 +107,7 @@ class Product:
     checked_on: date | None = None
     note: str = ""
     activity: tuple[int, int, int] = (10, 5, 2)
+    size_step_e9: int = PRICE_SCALE
 
     @property
     def group(self) -> str:
@@ -103,9 +119,14 @@ class Product:
         """Return the value of one tick in units of 10⁻⁹ dollars; exact for every product of the universe."""
         return self.tick_e9 * self.multiplier_e9 // 1_000_000_000
 
+    @property
+    def is_dated(self) -> bool:
+        """Return whether the product has delivery months. If not, it has one undated contract."""
+        return bool(self.months)
+
     def lists(self, month: int) -> bool:
-        """Return whether the exchange lists contracts of the product for a month (1 to 12)."""
-        return MONTH_CODES[month - 1] in self.months + self.serial
+        """Return whether the exchange lists contracts of the product for a month (1 to 12; 0: undated)."""
+        return MONTH_CODES[month - 1] in self.months + self.serial if month else not self.is_dated
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +155,7 @@ class Universe:
 
     def __post_init__(self) -> None:
         for product in self.products.values():
-            self._names.update(dict.fromkeys((*product.aliases, product.root), product.root))
+            self._names.update((name.upper(), product.root) for name in (*product.aliases, product.root))
 
     def parent_of(self, root: str) -> Product:
         """Return the full-size product of a root: for a micro, its parent. Raises `KeyError` for an unknown root."""
@@ -142,7 +163,12 @@ class Universe:
         return self.products[product.parent] if product.parent else product
 
     def expiry(self, contract: Contract) -> date:
-        """Return the last trading day by the product's rule (rules §9). Raises `KeyError` for an unknown root."""
+        """Return the last trading day by the product's rule (rules §9); `date.max` for an undated contract.
+
+        Raises `KeyError` for an unknown root.
+        """
+        if not contract.is_dated:
+            return date.max
         end = self._ends.get(contract)
         if end is None:
             rule = EXPIRY_RULES[self.products[contract.root].expiry_rule]
@@ -161,14 +187,22 @@ class Universe:
     def roll_deadline(self, contract: Contract) -> date:
         """Return the day from which the contract is no longer the front contract.
 
-        It is 2 business days before the earlier of first notice and last trading day (rules §9).
+        It is 2 business days before the earlier of first notice and last trading day (rules §9); `date.max` for an
+        undated contract.
         """
+        if not contract.is_dated:
+            return date.max
         notice = self.first_notice(contract)
         end = self.expiry(contract)
         return self._days(contract.root).before(min(end, notice) if notice else end, ROLL_MARGIN)
 
     def next_contract(self, contract: Contract) -> Contract:
-        """Return the contract to roll to: that of the product's next month in its cycle, skipped months left out."""
+        """Return the contract to roll to: that of the product's next month in its cycle, skipped months left out.
+
+        An undated contract is followed by itself.
+        """
+        if not contract.is_dated:
+            return contract
         product = self.products[contract.root]
         year, month = contract.year, contract.month
         while True:
@@ -178,7 +212,12 @@ class Universe:
                 return Contract(contract.root, year, month)
 
     def contracts(self, root: str, start: date, end: date) -> tuple[Contract, ...]:
-        """Return the roll cycle's contracts whose last trading day is from `start` to `end` (included), in order."""
+        """Return the roll cycle's contracts whose last trading day is from `start` to `end` (included), in order.
+
+        A product without delivery months has none.
+        """
+        if not self.products[root].is_dated:
+            return ()
         found: list[Contract] = []
         contract = self.next_contract(Contract(root, *_month_before(*_month_before(start.year, start.month))))
         while (contract.year - end.year) * 12 + contract.month - end.month <= LAST_BEFORE_DELIVERY:
@@ -190,8 +229,10 @@ class Universe:
     def front(self, root: str, day: date) -> Contract:
         """Return the front contract of a day by the calendar alone, without volumes.
 
-        It is the nearest contract of the cycle whose roll deadline is after the day.
+        It is the nearest contract of the cycle whose roll deadline is after the day, or the product's undated contract.
         """
+        if not self.products[root].is_dated:
+            return Contract(root)
         contract = Contract(root, *_month_before(day.year, day.month))
         while self.roll_deadline(contract := self.next_contract(contract)) <= day:
             pass
@@ -200,12 +241,36 @@ class Universe:
     def contract(self, key: str) -> Contract:
         """Return the contract that a full key such as `ESZ2013` names, micros included.
 
-        Raises `UnknownName` for anything else.
+        The key of an undated contract is its root. Raises `UnknownName` for anything else.
         """
+        if key in self.products and not self.products[key].is_dated:
+            return Contract(key)
         root, code, year = key[:-5], key[-5:-4], key[-4:]
-        if root not in self.products or code not in MONTH_CODES or not code or not year.isdecimal():
+        product = self.products.get(root)
+        if (
+            product is None
+            or not product.is_dated
+            or code not in MONTH_CODES
+            or not code
+            or not year.isdecimal()
+        ):
             raise UnknownName(key)
         return Contract(root, int(year), MONTH_CODES.index(code) + 1)
+
+    def read(self, symbol: str) -> Named | None:
+        """Parse a symbol. A ticker or alias of a product is one whatever characters it has: `BTC-PERP`, `EUR/USD`.
+
+        Other text must have a format of `market.symbols`; returns None for anything else.
+        """
+        text = symbol.strip().upper() if len(symbol) <= 4 * LONGEST else ""
+        return Named(text) if text in self._names else read_symbol(symbol)
+
+    def root_of(self, named: Named) -> str | None:
+        """Return the root of the product that a parsed symbol means; None for an unknown one."""
+        if named.vendor == "projectx":
+            codes = (p.root for p in self.products.values() if named.name in (p.projectx, p.root))
+            return next(codes, None)
+        return self._names.get(named.name)
 
     def next_to_end(self, root: str, month: int, digit: int, on: date) -> Contract:
         """Return the contract that a one-digit year means: the first one that expires on day `on` or later.
@@ -223,8 +288,8 @@ class Universe:
         micro resolves to its full-size parent and the parent's contract of the same month. Raises `UnknownName` for
         anything else.
         """
-        named = read_symbol(symbol)
-        root = named and self._root(named)
+        named = self.read(symbol)
+        root = named and self.root_of(named)
         if named is None or root is None:
             raise UnknownName(symbol, close_names(symbol, self._vocabulary()))
         product = self.parent_of(root)
@@ -236,12 +301,6 @@ class Universe:
         if year is None:
             raise UnknownName(symbol, self._listed_near(product, near))
         return Resolution(product, Contract(product.root, year, named.month))
-
-    def _root(self, named: Named) -> str | None:
-        if named.vendor == "projectx":
-            codes = (p.root for p in self.products.values() if named.name in (p.projectx, p.root))
-            return next(codes, None)
-        return self._names.get(named.name)
 
     def _year(self, root: str, named: Named, near: date, *, history: bool) -> int | None:
         """Return the full year of a named contract; None if it is not a year that a date can have."""

@@ -6,6 +6,7 @@ Every row has its source (`source`) and the date it was last checked (`checked_o
 """
 
 import csv
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, time
@@ -16,6 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from outcry.market.expiry import EXPIRY_RULES, NOTICE_RULES
 from outcry.market.hours import DayKind, DayRow, HoursRow, read_clock, read_days, read_windows
 from outcry.market.instruments import MONTH_CODES, Product
+from outcry.market.symbols import LONGEST_ROOT, read_symbol
 from outcry.market.units import PRICE_SCALE, e9_from_text
 from outcry.market.windows import EXCHANGE_GROUPS, GROUPS
 
@@ -25,6 +27,14 @@ PRODUCT_COLUMNS = (
     "root,name,exchange,sector,parent,tick,multiplier,unit,months,serial,skipped,zone,settle,expiry_rule,"
     "notice_rule,roll_sessions,projectx,aliases,source,checked_on,note"
 )
+#: Columns of an instrument that never expires must be empty.
+_OF_MONTHS = ("serial", "skipped", "expiry_rule", "notice_rule", "roll_sessions")
+#: Characters that are safe in folders, file names, NATS subjects and URLs; Windows cannot create folders with the names
+#: of devices.
+_ROOT = re.compile(r"(?!(?:CON|PRN|AUX|NUL|COM[0-9]|LPT[0-9])\Z)[A-Z0-9][A-Z0-9_-]{0,11}", re.ASCII)
+_DATED_ROOT = re.compile(rf"[A-Z0-9]{{1,{LONGEST_ROOT}}}", re.ASCII)
+#: Columns that a table of products may have besides.
+PRODUCT_OPTIONS = ("size_step",)
 ACTIVITY_COLUMNS = "root,regular,day,night,source,checked_on,note"
 HOURS_COLUMNS = "roots,variant,days,valid_from,valid_to,globex,rth,source,checked_on,note"
 DAY_COLUMNS = "date,name,applies_to,day,opens,closes,rth_opens,rth_closes,source,checked_on,note"
@@ -68,10 +78,11 @@ class _Row:
         return tuple(self.cells[column].split())
 
 
-def _rows(text: str, file: str, header_text: str) -> Iterator[_Row]:
+def _rows(text: str, file: str, header_text: str, optional: tuple[str, ...] = ()) -> Iterator[_Row]:
     """Yield the rows of a table.
 
-    The table must have exactly the columns that `header_text` names, in any order.
+    The table must have the columns that `header_text` names and may have the `optional` ones, in any order. The cells
+    of a missing optional column are empty.
     """
     columns = header_text.split(",")
     reader = csv.reader(text.removeprefix("\ufeff").splitlines(), strict=True)
@@ -79,7 +90,7 @@ def _rows(text: str, file: str, header_text: str) -> Iterator[_Row]:
         header = tuple(cell.strip() for cell in next(reader, ()))
         for missing in (column for column in columns if column not in header):
             raise BadReference(file, 1, "the column is missing", missing)
-        for strange in (column for column in header if column not in columns):
+        for strange in (column for column in header if column not in {*columns, *optional}):
             raise BadReference(file, 1, "the column is not known", strange)
         if len(set(header)) < len(header):
             raise BadReference(file, 1, "a column is given twice")
@@ -90,9 +101,8 @@ def _rows(text: str, file: str, header_text: str) -> Iterator[_Row]:
                 raise BadReference(
                     file, reader.line_num, f"has {len(cells)} cells where the header has {len(header)}"
                 )
-            yield _Row(
-                file, reader.line_num, dict(zip(header, (cell.strip() for cell in cells), strict=True))
-            )
+            given = dict(zip(header, (cell.strip() for cell in cells), strict=True))
+            yield _Row(file, reader.line_num, dict.fromkeys(optional, "") | given)
     except csv.Error as problem:
         raise BadReference(file, reader.line_num, str(problem)) from problem
 
@@ -112,6 +122,22 @@ def _day(text: str) -> date:
     if day.isoformat() != text:
         raise ValueError(f"{text!r} is not a date YYYY-MM-DD")
     return day
+
+
+def _root(text: str) -> str:
+    if not _ROOT.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is not a ticker of at most 12 capital letters, digits, '-' and '_'; put other names into aliases"
+        )
+    return text
+
+
+def _dated_root(text: str) -> str:
+    if not _DATED_ROOT.fullmatch(_root(text)):
+        raise ValueError(
+            f"{text!r} is not a ticker of at most {LONGEST_ROOT} capital letters and digits, to which a month is added"
+        )
+    return text
 
 
 def _months(text: str) -> str:
@@ -158,7 +184,7 @@ def parse_products(text: str, file: str = "products.csv") -> dict[str, Product]:
     """Parse the table of products; return them by root, in the order of the table. Raises `BadReference`."""
     products: dict[str, Product] = {}
     rows: dict[str, _Row] = {}
-    for row in _rows(text, file, PRODUCT_COLUMNS):
+    for row in _rows(text, file, PRODUCT_COLUMNS, PRODUCT_OPTIONS):
         product = _product(row)
         if product.root in products:
             raise row.refuse(f"{product.root} is given twice", "root")
@@ -169,30 +195,35 @@ def parse_products(text: str, file: str = "products.csv") -> dict[str, Product]:
 
 
 def _product(row: _Row) -> Product:
+    months = row.maybe("months", _months) or ""
+    if not months:
+        for column in (column for column in _OF_MONTHS if row.cells[column]):
+            raise row.refuse("must be empty for a product without months, which never expires", column)
     product = Product(
-        root=row.read("root", str),
+        root=row.read("root", _root if not months else _dated_root),
         name=row.read("name", str),
         exchange=row.read("exchange", _one_of(EXCHANGE_GROUPS)),
         sector=row.read("sector", _one_of(dict.fromkeys(GROUPS))),
         parent=row.maybe("parent", str),
         tick_e9=row.read("tick", _positive),
         multiplier_e9=row.read("multiplier", _positive),
+        size_step_e9=row.maybe("size_step", _positive) or PRICE_SCALE,
         unit=row.read("unit", str),
-        months=row.read("months", _months),
+        months=months,
         serial=row.maybe("serial", _months) or "",
         skipped=row.maybe("skipped", _months) or "",
         zone=row.read("zone", _zone),
-        settle=row.read("settle", str),
-        expiry_rule=row.read("expiry_rule", _one_of(EXPIRY_RULES)),
-        notice_rule=row.read("notice_rule", _one_of(NOTICE_RULES)),
-        roll_sessions=row.read("roll_sessions", _count),
+        settle=row.read("settle", str) if months else row.cells["settle"],
+        expiry_rule=row.read("expiry_rule", _one_of(EXPIRY_RULES)) if months else "",
+        notice_rule=row.read("notice_rule", _one_of(NOTICE_RULES)) if months else "",
+        roll_sessions=row.read("roll_sessions", _count) if months else 1,
         projectx=row.cells["projectx"],
         aliases=row.words("aliases"),
         source=row.read("source", str),
         checked_on=row.read("checked_on", _day),
         note=row.cells["note"],
     )
-    if not set(product.skipped) < set(product.months):
+    if months and not set(product.skipped) < set(months):
         raise row.refuse("names a month that is not in months", "skipped")
     if product.tick_e9 * product.multiplier_e9 % PRICE_SCALE:
         raise row.refuse(
@@ -202,13 +233,20 @@ def _product(row: _Row) -> Product:
 
 
 def _check_family(row: _Row, product: Product, products: Mapping[str, Product]) -> None:
-    """Reject a product whose parent is missing or itself a micro, or that shares a name with another product."""
+    """Reject a product whose parent is missing or itself a micro, or whose names mean another product."""
     if product.parent is not None:
         parent = products.get(product.parent)
         if parent is None or parent.parent is not None:
             raise row.refuse(f"{product.parent!r} is no full-size product of the table", "parent")
         if (parent.zone, parent.sector) != (product.zone, product.sector):
             raise row.refuse(f"differs from the parent {parent.root} in zone or sector", "parent")
+        if parent.is_dated is not product.is_dated:
+            raise row.refuse(f"differs from the parent {parent.root}: only one of them has months", "parent")
+    for column, names in (("root", (product.root,)), ("aliases", product.aliases)):
+        for name in names:
+            named = read_symbol(name)
+            if named and named.month and (other := products.get(named.name)) and other.lists(named.month):
+                raise row.refuse(f"{name!r} is a contract of {other.root}", column)
     for name in product.aliases:
         for other in products.values():
             if name == other.root or (other is not product and name in other.aliases):

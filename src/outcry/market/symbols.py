@@ -30,7 +30,9 @@ class Named:
     vendor: str = ""
 
 
-_ROOT = r"(?P<root>[A-Z0-9]{2,4}?)"
+#: Longest ticker of a product with delivery months.
+LONGEST_ROOT = 6
+_ROOT = rf"(?P<root>[A-Z0-9]{{1,{LONGEST_ROOT}}}?)"
 _KEY = rf"{_ROOT}(?P<code>[{MONTH_CODES}])(?P<year>[0-9]{{4}}|[0-9]{{1,2}})"
 _MONTH = r"(?P<month>0[1-9]|1[0-2])"
 

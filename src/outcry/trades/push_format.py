@@ -235,7 +235,8 @@ def read_push(body: bytes, universe: Universe, now_ns: int) -> Push:
         contract = universe.contract(wire.contract)
     except UnknownName as problem:
         raise refused("unknown_contract") from problem
-    listed = universe.products[contract.root].lists(contract.month) and 1980 <= contract.year < 2200
+    listed = universe.products[contract.root].lists(contract.month)
+    listed = listed and (not contract.is_dated or 1980 <= contract.year < 2200)
     if not listed or contract.key != wire.contract:
         raise refused("unknown_contract")
     resolution_ns, reach_ns = wire.caps.resolution_ns, wire.caps.reach_ns

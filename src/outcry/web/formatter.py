@@ -111,18 +111,17 @@ class Formatter:
         return date_text(date.fromisoformat(day), clock.words.language, year=clock.year, weekday=False)
 
     def month(self, contract: str) -> str:
-        """Format the delivery month of a contract: `Dec 2026` for the contract key `ESZ2026`."""
+        """Format the delivery month of a contract: `Dec 2026` for the contract key `ESZ2026`; empty if undated."""
         return month_text(contract, self.clock.words.language)
 
 
 @lru_cache(1024)
 def month_text(contract: str, language: str) -> str:
-    """Return the delivery month in a contract key such as `ESZ2026`; the key itself if it contains none."""
-    month = MONTH_CODES.find(contract[-5:-4]) + 1
-    year = contract[-4:]
-    if not month or not year.isdecimal():
-        return contract
-    return format_skeleton("yMMM", date(int(year), month, 1), locale=language)
+    """Return the delivery month in a contract key such as `ESZ2026`; empty text for the key of an undated contract."""
+    code, year = contract[-5:-4], contract[-4:]
+    if not code or code not in MONTH_CODES or not year.isdecimal():
+        return ""
+    return format_skeleton("yMMM", date(int(year), MONTH_CODES.index(code) + 1, 1), locale=language)
 
 
 def left(ns: int) -> str:

@@ -20,7 +20,8 @@ KEPT = timedelta(days=10)
 def symbol_of(universe: Universe, contract: Contract, day: date) -> str:
     """Return Databento's symbol of a contract on a day. Raises `FeedRefused` if there is none."""
     product = universe.products.get(contract.root)
-    if product is None or product.exchange not in DATASETS or not product.lists(contract.month):
+    known = product is not None and product.exchange in DATASETS and product.lists(contract.month)
+    if not known or not contract.is_dated:
         raise FeedRefused("unknown_contract", f"Databento's {DATASET} has no contract {contract.key}")
     named = universe.next_to_end(contract.root, contract.month, contract.year % 10, day - KEPT)
     if named != contract:

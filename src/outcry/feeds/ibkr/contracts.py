@@ -64,7 +64,7 @@ def contract_query(contract: Contract, universe: Universe) -> ContractQuery:
     Raises `FeedRefused` for a product whose symbol at Interactive Brokers is not known.
     """
     product = universe.products.get(contract.root)
-    if product is None or product.exchange not in _EXCHANGES:
+    if product is None or product.exchange not in _EXCHANGES or not contract.is_dated:
         raise unknown_contract(contract)
     symbol = _OTHER_NAMES.get(product.root, product.root)
     return ContractQuery(symbol, product.exchange, f"{contract.year}{contract.month:02}")

@@ -13,7 +13,7 @@ def ticker_of(universe: Universe, contract: Contract, on: date) -> str | None:
 
     Returns None if there is no symbol, or if the symbol means another contract on that day.
     """
-    if contract.root not in universe.products:
+    if contract.root not in universe.products or not contract.is_dated:
         return None
     named = universe.next_to_end(contract.root, contract.month, contract.year % 10, on)
     return contract.short_key if named == contract else None

@@ -18,7 +18,7 @@ _ID = re.compile(rf"CON\.F\.US\.([A-Z0-9]{{1,6}})\.([{MONTH_CODES}])([0-9]{{2}})
 def contract_id(universe: Universe, contract: Contract) -> str | None:
     """Return the vendor's id of a contract by our table; None for a product that the table does not list."""
     product = universe.products.get(contract.root)
-    if product is None or not product.projectx:
+    if product is None or not product.projectx or not contract.is_dated:
         return None
     return f"CON.F.US.{product.projectx}.{_ending(contract)}"
 
@@ -27,6 +27,8 @@ def find_listed(
     universe: Universe, contract: Contract, listed: Iterable[ListedContract]
 ) -> ListedContract | None:
     """Find a contract in the vendor's list: by our id for it, or else by the exchange's symbol and the month."""
+    if not contract.is_dated:
+        return None
     rows, ours, ending = list(listed), contract_id(universe, contract), f".{_ending(contract)}"
     named = [row for row in rows if row.name == contract.short_key and _ID.fullmatch(row.id)]
     found = [row for row in rows if row.id == ours] or [row for row in named if row.id.endswith(ending)]

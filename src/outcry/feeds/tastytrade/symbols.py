@@ -33,8 +33,8 @@ def rest_symbol(contract: Contract) -> str:
 
 
 def streamed_symbol(contract: Contract, exchange: str) -> str | None:
-    """Return the streamer's symbol, `/ESZ26:XCME`; None for an exchange without a streamer code."""
-    code = EXCHANGES.get(exchange)
+    """Return the streamer's symbol, `/ESZ26:XCME`; None for an exchange without a streamer code, or without a month."""
+    code = EXCHANGES.get(exchange) if contract.is_dated else None
     month = MONTH_CODES[contract.month - 1]
     return f"/{contract.root}{month}{contract.year % 100:02}:{code}" if code else None
 

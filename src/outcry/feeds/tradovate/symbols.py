@@ -17,5 +17,7 @@ def vendor_symbol(universe: Universe, contract: Contract, on: date) -> str | Non
     product = universe.products.get(contract.root)
     if product is None or product.exchange not in EXCHANGES or not product.lists(contract.month):
         return None
+    if not contract.is_dated:
+        return None
     named = universe.next_to_end(contract.root, contract.month, contract.year % 10, on)
     return contract.short_key if named == contract else None

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from outcry.market.instruments import MONTH_CODES, Contract, Universe
-from outcry.market.symbols import Named, read_symbol
+from outcry.market.symbols import LONGEST_ROOT, Named
 
 #: A computed expiry may be off by a holiday, so trades a few days after it still belong to the contract.
 EXPIRY_SLACK = timedelta(days=5)
@@ -21,7 +21,9 @@ UNKNOWN_PRODUCT = "trades of products not in the universe"
 CONTINUOUS = "trades of continuous symbols"
 
 _OPTION = re.compile(r"\S+\s+[CP]-?\d")
-_ROOT_FIRST = re.compile(rf"(?P<root>[A-Z0-9]{{2,4}})[_-](?P<code>[{MONTH_CODES}])(?P<year>\d{{2}}|\d{{4}})")
+_ROOT_FIRST = re.compile(
+    rf"(?P<root>[A-Z0-9]{{1,{LONGEST_ROOT}}})[_-](?P<code>[{MONTH_CODES}])(?P<year>\d{{2}}|\d{{4}})"
+)
 
 
 @dataclass(slots=True)
@@ -29,14 +31,9 @@ class ContractNames:
     """Finds the contracts of symbols among one universe of products, with a cache."""
 
     universe: Universe
-    _roots: dict[str, str] = field(default_factory=dict[str, str])
     _known: dict[tuple[str, date], Contract | str] = field(
         default_factory=dict[tuple[str, date], Contract | str]
     )
-
-    def __post_init__(self) -> None:
-        for product in self.universe.products.values():
-            self._roots.update(dict.fromkeys((*product.aliases, product.root), product.root))
 
     def contract(self, name: str, near: date) -> Contract | str:
         """Return the contract that a symbol meant on a date on which it traded, or the reason to skip its rows."""
@@ -47,18 +44,16 @@ class ContractNames:
 
     def _contract(self, name: str, near: date) -> Contract | str:
         text = name.strip()
-        named = read_symbol(text)
+        named = self.universe.read(text)
         if named is None:
             return _why_not(text)
-        root = self._roots.get(named.name)
-        if named.vendor == "projectx":
-            products = self.universe.products.values()
-            root = next((p.root for p in products if named.name in (p.projectx, p.root)), None)
+        root = self.universe.root_of(named)
         if root is None:
             return UNKNOWN_PRODUCT
+        product = self.universe.products[root]
         if named.month is None:
-            return CONTINUOUS
-        if not self.universe.products[root].lists(named.month):
+            return CONTINUOUS if product.is_dated else Contract(root)
+        if not product.lists(named.month):
             return UNKNOWN_PRODUCT
         return Contract(root, self._year(root, named, named.month, near), named.month)
 
@@ -73,14 +68,15 @@ class ContractNames:
     def in_file_name(self, path: Path, near: date) -> Contract | None:
         """Return the contract that a file's name contains; None if it contains none.
 
-        Examples: `ESZ26_FUT_CME.scid`, `6EH4_1min_….csv.gz`, `ES_H24_1min.txt`, `ES 12-26.Last.txt`.
+        Examples: `ESZ26_FUT_CME.scid`, `6EH4_1min_….csv.gz`, `ES_H24_1min.txt`, `ES 12-26.Last.txt`; for a product
+        without delivery months `BTC-PERP.csv`, `SPY_2026-11.csv.gz`.
         """
         name = path.name.upper()
         candidates = [name.split(".")[0], re.split(r"[._]", name)[0], *re.split(r"[^A-Z0-9]+", name)[:3]]
         if found := _ROOT_FIRST.match(name):
             candidates.append("".join(found.groups()))
         for text in candidates:
-            contract = self.contract(text, near) if re.search(r"\d", text) else UNKNOWN_PRODUCT
+            contract = self.contract(text, near)
             if isinstance(contract, Contract):
                 return contract
         return None

@@ -210,7 +210,8 @@ def _phases(request: PageRequest, counts: Mapping[ConnectionPhase, int]) -> list
 
 
 def _dataset(request: PageRequest, row: DatasetRow, product: str) -> Dataset:
-    name = f"{product} · {month_text(row.contract, request.words.language)}"
+    month = month_text(row.contract, request.words.language)
+    name = f"{product} · {month}" if month else product
     return Dataset(row, name, day_text(request, row.first), day_text(request, row.last))
 
 
