@@ -2,14 +2,14 @@
 
 import asyncio
 import threading
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import TypeVar
 
-T = TypeVar("T")
+from support.waiting import PATIENCE_S, until, wait_until
 
-#: Time limit (s) for events that happen at once on an idle machine.
-PATIENCE_S = 60.0
+__all__ = ["PATIENCE_S", "no_more_threads_than", "until", "wait_until", "within"]
+
+T = TypeVar("T")
 
 
 async def within(work: Awaitable[T], limit_s: float) -> T:
@@ -18,17 +18,6 @@ async def within(work: Awaitable[T], limit_s: float) -> T:
         return await work
 
 
-def seconds_until(met: Callable[[], object], poll_s: float = 0.02) -> float:
-    """Wait until a condition is met; return the seconds this took."""
-    began_s = time.monotonic()
-    while not met():
-        assert time.monotonic() - began_s < PATIENCE_S, f"condition not met within {PATIENCE_S:.0f} s"
-        time.sleep(poll_s)
-    return time.monotonic() - began_s
-
-
 async def no_more_threads_than(before: int) -> None:
     """Wait until at most this many threads run; some end a moment after their owner."""
-    async with asyncio.timeout(PATIENCE_S):
-        while threading.active_count() > before:
-            await asyncio.sleep(0.01)
+    await until(lambda: threading.active_count() <= before, threading.enumerate)

@@ -14,7 +14,8 @@ from typing import Self
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from support.engines.ports import free_ports, until
+from support.engines.ports import free_ports
+from support.waiting import wait_until
 
 _BINARY = Path(sys.executable).with_name("nats-server")
 
@@ -55,7 +56,7 @@ class JetStream:
         """Wait until every running node is healthy: it knows the leader and has caught up."""
         for node, process in self._processes.items():
             assert process.poll() is None, (self._folder / f"{node}.log").read_text()[-2000:]
-            until(lambda node=node: self._healthy(node), f"node {node} is healthy", patience_s)
+            wait_until(lambda node=node: self._healthy(node), f"node {node} is healthy", patience_s)
 
     def kill(self, node: int) -> None:
         """Kill a node as if its machine failed."""

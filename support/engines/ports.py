@@ -1,9 +1,7 @@
-"""Free ports of this machine, and waiting for a listener."""
+"""Free ports of this machine."""
 
 import random
 import socket
-import time
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
 #: Below the ports that systems assign to outgoing connections (from 32768 on Linux, 49152 elsewhere). Such a connection
@@ -23,14 +21,6 @@ def free_ports(count: int) -> list[int]:
             if len(found) == count:
                 return found
         raise AssertionError("all ports are in use")
-
-
-def until(so: Callable[[], bool], what: str, patience_s: float = 60.0) -> None:
-    """Wait until a condition is true. Raises `AssertionError` with its name if it stays false."""
-    end_s = time.monotonic() + patience_s
-    while not so():
-        assert time.monotonic() < end_s, f"in {patience_s:.0f} s it did not come about that {what}"
-        time.sleep(0.01)
 
 
 def listens(port: int) -> bool:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Self
 
 import psycopg
-from support.engines.ports import free_ports, until
+from support.engines.ports import free_ports
+from support.waiting import wait_until
 
 with warnings.catch_warnings():  # the package warns about a run-time folder that we do not use
     warnings.simplefilter("ignore")
@@ -66,7 +67,7 @@ class Postgres:
             [_BIN / "postgres", "-D", self._folder / "data", "-p", str(self.port), *options],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=self._user,
         )  # fmt: skip
-        until(self._answers, "PostgreSQL answers")
+        wait_until(self._answers, "PostgreSQL answers")
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop the server: at once, breaking its connections (`SIGINT`), or as if its machine failed (`SIGQUIT`)."""

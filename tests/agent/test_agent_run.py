@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 from tests.e2e.test_replay_command import Service, serving
+from tests.timeouts import until
 
 from outcry.agent.agent import Agent, Source
 from outcry.agent.feed_runner import MarketContext
@@ -109,11 +110,6 @@ class Play:
     def events(self, name: str, contract: Contract = ES) -> list[Event]:
         return list(self.service.got.get((1, name, contract), []))
 
-    async def until(self, done: Callable[[], object]) -> None:
-        async with asyncio.timeout(60):
-            while not done():
-                await asyncio.sleep(0.01)
-
     async def __aenter__(self) -> "Play":
         self._log_lock = self._log.exclusively()
         self._log_lock.__enter__()
@@ -170,8 +166,8 @@ def test_repeats_are_sent_once_and_a_repaired_stream_is_reported(
     )
 
     async def test(play: Play) -> None:
-        await play.until(lambda: ages(play.events("mine"))[-1:] == [1])
-        await play.until(lambda: play.agent.followers[StreamKey(0, "mine", ES)].queue.waiting == 0)
+        await until(lambda: ages(play.events("mine"))[-1:] == [1])
+        await until(lambda: play.agent.followers[StreamKey(0, "mine", ES)].queue.waiting == 0)
         events = play.events("mine")
         assert ages(events) == [20, 5, 4, 4, 4, 3, 1]
         # The contract that the session is compared with is requested too.
@@ -192,8 +188,8 @@ def test_a_refused_login_stops_that_feed_and_no_other(tmp_path: Path) -> None:
     good = Scripted({ES: [[STANDS, trades(3), CAUGHT_UP, trades(1)]]})
 
     async def test(play: Play) -> None:
-        await play.until(lambda: ages(play.events("good")) == [3, 1])
-        await play.until(lambda: play.events("bad") and play.events("bad", NQ))
+        await until(lambda: ages(play.events("good")) == [3, 1])
+        await until(lambda: play.events("bad") and play.events("bad", NQ))
         for contract in (ES, NQ):
             assert play.events("bad", contract) == [
                 Status(subscribed=False, code="login_refused", text="not these")
@@ -219,8 +215,8 @@ def test_a_contract_that_is_refused_leaves_the_others_alone(tmp_path: Path) -> N
     feed = Scripted({ES: [[FeedRefused("not_entitled")]], NQ: [[STANDS, CAUGHT_UP, trades(1)]]})
 
     async def test(play: Play) -> None:
-        await play.until(lambda: ages(play.events("mine", NQ)) == [1])
-        await play.until(lambda: play.events("mine"))
+        await until(lambda: ages(play.events("mine", NQ)) == [1])
+        await until(lambda: play.events("mine"))
         assert [event.code for event in play.events("mine") if isinstance(event, Status)] == ["not_entitled"]
 
     played(tmp_path, {"mine": feed}, test)
@@ -236,7 +232,7 @@ def test_what_a_feed_cannot_bring_again_is_a_gap(tmp_path: Path) -> None:
     feed = Scripted({ES: script}, caps)
 
     async def test(play: Play) -> None:
-        await play.until(lambda: ages(play.events("mine")) == [50, 0])
+        await until(lambda: ages(play.events("mine")) == [50, 0])
         gaps = [event for event in play.events("mine") if isinstance(event, Gap)]
         assert gaps == [
             Gap(THURSDAY_BEGINS_NS, NOW_NS - 60 * SECOND, "no history"),
@@ -257,7 +253,7 @@ def test_rows_that_cannot_be_are_set_aside_and_hold_nothing_up(tmp_path: Path) -
     feed = Scripted({ES: [[STANDS, CAUGHT_UP, odd, Heartbeat(5), trades(0)]]})
 
     async def test(play: Play) -> None:
-        await play.until(lambda: ages(play.events("mine")) == [3, 0.25, 0])
+        await until(lambda: ages(play.events("mine")) == [3, 0.25, 0])
         assert play.agent.followers[StreamKey(0, "mine", ES)].status.set_aside == 4
 
     played(tmp_path, {"mine": feed}, test)
@@ -267,7 +263,7 @@ def test_a_feed_that_the_service_runs_itself_is_refused_and_spooled(tmp_path: Pa
     feed = Scripted({ES: [[STANDS, CAUGHT_UP, trades(1)]]})
 
     async def test(play: Play) -> None:
-        await play.until(lambda: play.agent.sender.refused.get(StreamKey(0, "mine", ES)) == "connected")
+        await until(lambda: play.agent.sender.refused.get(StreamKey(0, "mine", ES)) == "connected")
         assert play.agent.followers[StreamKey(0, "mine", ES)].queue.waiting == 3
 
     async def work(service: Service, key: str) -> None:
@@ -288,8 +284,8 @@ def test_what_was_left_of_a_feed_that_is_not_run_any_more_is_sent(tmp_path: Path
     feed = Scripted({ES: [[STANDS, CAUGHT_UP]]})
 
     async def test(play: Play) -> None:
-        await play.until(lambda: ages(play.events("former")) == [7])
-        await play.until(lambda: not (tmp_path / "spool" / "0" / "former" / ES.key).exists())
+        await until(lambda: ages(play.events("former")) == [7])
+        await until(lambda: not (tmp_path / "spool" / "0" / "former" / ES.key).exists())
 
     played(tmp_path, {"mine": feed}, test)
 
@@ -298,7 +294,7 @@ def test_a_feed_that_meets_a_fault_of_its_own_is_opened_again(tmp_path: Path) ->
     feed = Scripted({ES: [[STANDS, RuntimeError("a bug")], [STANDS, CAUGHT_UP, trades(1)]]})
 
     async def test(play: Play) -> None:
-        await play.until(lambda: ages(play.events("mine")) == [1])
+        await until(lambda: ages(play.events("mine")) == [1])
         assert "stream_failed" in [event for event, _ in play.log_lines]
 
     played(tmp_path, {"mine": feed}, test)
@@ -324,7 +320,7 @@ def test_a_feed_that_cannot_say_its_contracts_is_asked_again(tmp_path: Path) -> 
     feed = Shy({ES: [[STANDS, CAUGHT_UP, trades(1)]]})
 
     async def test(play: Play) -> None:
-        await play.until(lambda: ages(play.events("mine")) == [1])
+        await until(lambda: ages(play.events("mine")) == [1])
         assert [event for event, _ in play.log_lines].count("feed_failed") == 3
 
     played(tmp_path, {"mine": feed}, test)
@@ -342,7 +338,7 @@ def test_a_spool_that_cannot_be_opened_is_opened_later(
         return usual(spool, key, caps)
 
     async def test(play: Play) -> None:
-        await play.until(lambda: any(isinstance(event, Trades) for event in play.events("mine")))
+        await until(lambda: any(isinstance(event, Trades) for event in play.events("mine")))
         assert [event for event, _ in play.log_lines].count("spool_unreadable") == 2
 
     monkeypatch.setattr(Spool, "queue", busy)
@@ -374,15 +370,15 @@ def test_a_full_disk_is_said_and_held_up_by_nothing(tmp_path: Path, monkeypatch:
 
     async def test(play: Play) -> None:
         monkeypatch.setattr(FileLog, "append", sometimes)
-        await play.until(lambda: ages(play.events("mine")) == [3])
+        await until(lambda: ages(play.events("mine")) == [3])
         full[0] = True
         more.set()
-        await play.until(lambda: ages(play.events("mine")) == [3, 2, 1])
-        await play.until(lambda: play.agent.disk_problem)
+        await until(lambda: ages(play.events("mine")) == [3, 2, 1])
+        await until(lambda: play.agent.disk_problem)
         queue = play.agent.followers[StreamKey(0, "mine", ES)].queue
         assert queue.unsaved
         full[0] = False
-        await play.until(lambda: not queue.unsaved and not play.agent.disk_problem)
+        await until(lambda: not queue.unsaved and not play.agent.disk_problem)
         assert play._log.last(f"0/mine/{ES.key}") == queue.end
         spool_events = [event for event, _ in play.log_lines if "spool" in event]
         assert spool_events == ["spool_unwritable", "spool_writable"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from tests.api.sample_answers import ANSWERS
-from tests.timeouts import seconds_until
+from tests.timeouts import wait_until
 
 from outcry.access.keys import ApiKeys
 from outcry.access.licences import Licences, Scope
@@ -318,4 +318,4 @@ def served(
 def known(harness: Harness) -> None:
     """Wait until the service has polled its store twice, so that the second poll started after the last change."""
     asked = harness.accounts.asked
-    seconds_until(lambda: harness.accounts.asked >= asked + 2)
+    wait_until(lambda: harness.accounts.asked >= asked + 2)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from tests.api.harness import SECOND, SERVER_SECRET, Harness, Reply, build_harness, known, served
-from tests.timeouts import seconds_until
+from tests.timeouts import wait_until
 
 from outcry.access.keys import ApiKeys
 from outcry.access.model import GrantRow
@@ -254,7 +254,7 @@ def test_a_key_in_the_address_is_refused_beside_a_good_header_and_not_logged(
     assert reason(harness.get(f"/api/levels?{query.format(key=other)}", key)) == "key_in_query"
     harness.get(f"/healthz?{query.format(key=other)}")
     harness.get(f"/{other}?{query.format(key=other)}")
-    seconds_until(lambda: harness.log.getvalue().count(b"[redacted]") >= 3)
+    wait_until(lambda: harness.log.getvalue().count(b"[redacted]") >= 3)
     log = harness.log.getvalue()
     assert b"QQQQ" not in log
     assert not re.search(rb"outcry_.*abc|utcry_abc", log)
@@ -314,7 +314,7 @@ def test_the_log_has_a_line_for_each_request_and_no_key(harness: Harness) -> Non
     for _ in range(5):
         harness.get(LEVELS, key)
     harness.get("/api/levels?symbol=XX", key)
-    seconds_until(lambda: harness.log.getvalue().count(b'"request"') >= 6)
+    wait_until(lambda: harness.log.getvalue().count(b'"request"') >= 6)
     lines = [json.loads(line) for line in harness.log.getvalue().splitlines()]
     requests = [line for line in lines if line["event"] == "request"]
     assert [line["status"] for line in requests] == [200] * 5 + [404]

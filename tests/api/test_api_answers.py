@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.api.harness import SECOND, Harness, build_harness, known, served
-from tests.timeouts import seconds_until
+from tests.timeouts import wait_until
 
 from outcry.database.errors import StoreBusy
 
@@ -256,7 +256,7 @@ def test_an_answer_is_computed_once_until_the_store_moves(harness: Harness) -> N
     assert len(harness.query.calls) == 1
     harness.query.poc = 6901.0
     harness.accounts.moves += 1
-    seconds_until(lambda: harness.get(LEVELS, key).body != first.body)
+    wait_until(lambda: harness.get(LEVELS, key).body != first.body)
     reply = harness.get(LEVELS, key)
     assert json.loads(reply.body)["prior"]["poc"] == 6901.0
     assert reply.headers["etag"] != first.headers["etag"]
@@ -303,7 +303,7 @@ def test_a_store_that_hangs_is_a_502_and_no_reason_to_queue() -> None:
         assert (reply.status, json.loads(reply.body)["code"]) == (502, "upstream_unavailable")
         assert harness.get("/healthz").status == 200
         harness.query.gate.set()
-        seconds_until(lambda: harness.get(LEVELS, key).status == 200)
+        wait_until(lambda: harness.get(LEVELS, key).status == 200)
 
 
 def test_work_of_our_own_that_takes_long_is_no_502(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,7 +336,7 @@ def test_a_store_that_stops_answering_is_noticed_and_forgiven() -> None:
         key = harness.key()
         assert harness.get(LEVELS, key).status == 200
         harness.accounts.busy = True
-        seconds_until(lambda: harness.get(LEVELS, key).status != 200)
+        wait_until(lambda: harness.get(LEVELS, key).status != 200)
         reply = harness.get(LEVELS, key)
         assert (reply.status, json.loads(reply.body)["code"]) == (502, "upstream_unavailable")
         assert reply.headers["x-api-tier"] == "admin"
@@ -364,12 +364,12 @@ def test_a_store_shared_with_others_that_stops_answering_leaves_no_process_bette
         key = harness.key()
         assert harness.get(LEVELS, key).status == 200
         harness.accounts.busy = True
-        seconds_until(lambda: harness.get("/readyz").body != b'{"status":"ready"}')
+        wait_until(lambda: harness.get("/readyz").body != b'{"status":"ready"}')
         reply = harness.get("/readyz")
         assert (reply.status, json.loads(reply.body)) == (200, {"status": "degraded", "parts": ["store"]})
         assert json.loads(harness.get(LEVELS, key).body)["code"] == "upstream_unavailable"
         harness.accounts.busy = False
-        seconds_until(lambda: json.loads(harness.get("/readyz").body) == {"status": "ready"})
+        wait_until(lambda: json.loads(harness.get("/readyz").body) == {"status": "ready"})
 
 
 def test_until_the_store_has_answered_the_service_is_starting() -> None:
@@ -383,7 +383,7 @@ def test_until_the_store_has_answered_the_service_is_starting() -> None:
             assert reply.headers["retry-after"] == "1"
         assert harness.get("/healthz").status == 200
         harness.accounts.busy = False
-        seconds_until(lambda: harness.get(LEVELS, key).status == 200)
+        wait_until(lambda: harness.get(LEVELS, key).status == 200)
 
 
 def test_bodies_on_reads_are_ignored(harness: Harness) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.api.harness import build_harness, served
 from tests.api.wire import Wire, plain
-from tests.timeouts import seconds_until
+from tests.timeouts import wait_until
 
 from outcry.http.connections import LOOPBACK, Connections
 
@@ -123,7 +123,7 @@ def test_whoever_has_too_many_can_read_why_and_the_others_are_answered() -> None
             assert refused.closed_within(30)
         assert all(wire.ask(plain(key)).startswith(b"HTTP/1.1 200 ") for wire in wires)
         wires.pop().socket.close()
-        seconds_until(lambda: harness.get("/healthz").status == 200)
+        wait_until(lambda: harness.get("/healthz").status == 200)
 
 
 def test_a_trusted_proxy_brings_more_than_one_clients_connections() -> None:
@@ -210,7 +210,7 @@ def test_a_service_without_any_descriptor_left_says_so_and_recovers(loop: str) -
                 waiting.ask(request)
         assert first.ask(request).startswith(b"HTTP/1.1 200 ")
         assert first.ask(plain(service.key, more="x: 1\r\n")).startswith(b"HTTP/1.1 200 ")
-        seconds_until(lambda: service.say("log").get("out_of_descriptors", 0) >= 1)
+        wait_until(lambda: service.say("log").get("out_of_descriptors", 0) >= 1)
         service.say("free")
 
         def answered() -> bool:
@@ -221,4 +221,4 @@ def test_a_service_without_any_descriptor_left_says_so_and_recovers(loop: str) -
                 except (TimeoutError, EOFError, OSError):
                     return False
 
-        seconds_until(answered)
+        wait_until(answered)

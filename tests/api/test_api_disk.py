@@ -6,7 +6,7 @@ import threading
 from time import monotonic_ns
 
 from tests.api.harness import FakeQuery, MemoryAccounts, build_harness, served
-from tests.timeouts import seconds_until
+from tests.timeouts import wait_until
 
 from outcry.base.log_writer import LogWriter
 
@@ -40,7 +40,7 @@ def test_answers_go_on_while_the_disk_of_the_store_hangs() -> None:
         assert json.loads(harness.get("/healthz").body) == {"status": "ok"}
         harness.query.thawed.clear()  # type: ignore[attr-defined]
         try:
-            seconds_until(lambda: monotonic_ns() >= harness.app.edge.poller.fresh_until_ns)
+            wait_until(lambda: monotonic_ns() >= harness.app.edge.poller.fresh_until_ns)
             frozen[0] = True
             assert harness.get(LEVELS, key).status == 200
             for probe in ("/readyz", "/healthz"):

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from tests.api.harness import SECOND, SERVER_SECRET, Harness, build_harness, known, served
 from tests.api.wire import Wire, plain
-from tests.timeouts import seconds_until
+from tests.timeouts import wait_until
 
 from outcry.access.keys import ApiKeys
 from outcry.access.model import Tier
@@ -342,7 +342,7 @@ def test_a_store_that_went_silent_stops_the_fast_path_too(harness: Harness) -> N
         wire.ask(plain(key))
         wire.ask(plain(key))
         harness.accounts.busy = True
-        seconds_until(lambda: wire.ask(plain(key)).startswith(b"HTTP/1.1 502 "))
+        wait_until(lambda: wire.ask(plain(key)).startswith(b"HTTP/1.1 502 "))
 
 
 def test_new_data_and_stale_answers_are_computed_anew(harness: Harness) -> None:
@@ -357,7 +357,7 @@ def test_new_data_and_stale_answers_are_computed_anew(harness: Harness) -> None:
         harness.query.fresh_until_ns = None
         harness.query.poc = 6902.5
         harness.accounts.moves += 1
-        seconds_until(lambda: b"6902.5" in wire.ask(plain(key)))
+        wait_until(lambda: b"6902.5" in wire.ask(plain(key)))
     assert b"6900.25" in first
 
 
@@ -484,7 +484,7 @@ def test_what_the_fast_path_answers_is_counted_and_logged(harness: Harness) -> N
     text = harness.get("/metrics").body.decode()
     assert 'outcry_http_requests_total{route="/api/levels",status="200",tier="admin"} 7.0' in text
     assert 'outcry_http_request_seconds_count{route="/api/levels"} 7.0' in text
-    seconds_until(lambda: harness.log.getvalue().count(b"/api/levels") >= 7)
+    wait_until(lambda: harness.log.getvalue().count(b"/api/levels") >= 7)
     lines = [line for line in harness.log.getvalue().splitlines() if b"/api/levels" in line]
     assert len(lines) == 7
     assert len({re.sub(rb'"(request_id|ms)":[^,]*', b"", line) for line in lines}) == 1

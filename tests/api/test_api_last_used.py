@@ -13,6 +13,7 @@ from tests.api.harness import (
     build_harness,
     served,
 )
+from tests.timeouts import until
 
 from outcry.access.keys import ApiKeys
 from outcry.access.local_limiter import SlidingWindowLimiter
@@ -66,10 +67,7 @@ def test_a_store_that_is_busy_is_told_the_next_time(monkeypatch: pytest.MonkeyPa
     async def run() -> None:
         writer = LastUsedWriter(limiter, list, ring, None)
         writer.start()
-        for _ in range(200):
-            if accounts.rows[1].last_used_ns is not None:
-                break
-            await asyncio.sleep(0.01)
+        await until(lambda: accounts.rows[1].last_used_ns is not None)
         await writer.stop()
 
     asyncio.run(run())

@@ -13,7 +13,7 @@ from tests.api.harness import START_NS, Harness, MemoryAccounts, build_harness, 
 from tests.api.test_api_fastpath import cached, masked
 from tests.api.wire import Wire, plain
 from tests.sample_live_session import LIVE, REFERENCE, VIEW, MemoryAlerts, MemorySessions, Shown, alert_row
-from tests.timeouts import seconds_until
+from tests.timeouts import wait_until
 
 from outcry.access.model import GrantRow
 from outcry.answers.query import Query
@@ -272,7 +272,7 @@ def test_a_feed_that_hangs_is_a_502_and_holds_up_nobody_else() -> None:
         assert market.harness.get(LEVELS, key).status == 502
         assert market.harness.get("/api/alerts", key).status == 200
         gate.set()
-        seconds_until(lambda: market.harness.get(LEVELS, key).status == 200)
+        wait_until(lambda: market.harness.get(LEVELS, key).status == 200)
         assert market.levels(key)["live"]
 
 

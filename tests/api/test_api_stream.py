@@ -8,7 +8,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.api.harness import SECOND, known, served
 from tests.api.live_harness import DAY, LIVE, Event, Market, StreamReader, make_alert
 from tests.api.sample_answers import ANSWERS
-from tests.timeouts import within
+from tests.timeouts import wait_until, within
 
 from outcry.access.tiers import STREAMS_ALLOWED
 from outcry.api import hub as hub_module
@@ -40,15 +40,6 @@ def market() -> Iterator[Market]:
     market.grant("ES", "NQ")
     with served(market.harness):
         yield market
-
-
-def eventually(what: Callable[[], bool], within_s: float = 30) -> bool:
-    end = time.monotonic() + within_s
-    while time.monotonic() < end:
-        if what():
-            return True
-        time.sleep(0.01)
-    return what()
 
 
 def counted_ticks(market: Market, monkeypatch: pytest.MonkeyPatch) -> list[None]:
@@ -418,7 +409,7 @@ def test_a_revoked_key_ends_its_streams(market: Market) -> None:
         stream.next()
         market.harness.keys.revoke(key[:15], 1)
         assert [(event.name, event.data) for event in stream.rest()] == [("error", {"code": "unauthorized"})]
-    assert eventually(lambda: open_streams(market) == 0)
+    wait_until(lambda: open_streams(market) == 0)
 
 
 def test_a_keys_end_ends_its_streams(market: Market) -> None:
@@ -430,7 +421,7 @@ def test_a_keys_end_ends_its_streams(market: Market) -> None:
         stream.next()
         harness.clock.at_ns += SECOND
         assert [(event.name, event.data) for event in stream.rest()] == [("error", {"code": "unauthorized"})]
-    assert eventually(lambda: open_streams(market) == 0)
+    wait_until(lambda: open_streams(market) == 0)
 
 
 def test_a_grant_taken_back_ends_the_live_answers_and_the_alerts(market: Market) -> None:
@@ -462,12 +453,12 @@ def test_while_the_database_is_unavailable_streams_send_nothing(
 
     def wait_for_ticks(count: int) -> None:
         due = len(ticks) + count
-        assert eventually(lambda: len(ticks) >= due)
+        wait_until(lambda: len(ticks) >= due)
 
     with market.stream(market.harness.key(), "/api/stream?symbols=ES") as stream:
         stream.next()
         market.harness.accounts.busy = True
-        assert eventually(lambda: not market.harness.app.edge.poller.fresh)
+        wait_until(lambda: not market.harness.app.edge.poller.fresh)
         feed.move(price=5.0)
         row = market.alert("ES")
         wait_for_ticks(2)
@@ -532,7 +523,7 @@ def test_a_key_has_so_many_streams_and_a_refused_one_is_not_counted(market: Mark
     with market.stream(other) as free:
         assert free.status == 200
     ears[0].close()
-    assert eventually(lambda: open_streams(market) == 1)
+    wait_until(lambda: open_streams(market) == 1)
     with market.stream(key) as fourth:
         assert (fourth.status, fourth.headers["x-ratelimit-remaining"]) == (200, "27")
     ears[1].close()
@@ -648,7 +639,7 @@ def test_a_closed_connection_does_not_delay_other_streams(market: Market) -> Non
     with market.stream(key, paths[0]) as one, market.stream(key, paths[1]) as other:
         assert [stream.next().name for stream in (one, other)] == ["snapshot", "snapshot"]
         readers = market.harness.app.hub.readers
-        assert eventually(lambda: len(readers) == 2 and all(reader.waits for reader in readers))
+        wait_until(lambda: len(readers) == 2 and all(reader.waits for reader in readers))
         closed: Any = ClosedTransport()
         next(iter(readers)).transport = closed
         feed.move(price=6901.25)
@@ -664,7 +655,7 @@ def test_a_stalled_reader_costs_little_and_then_hears_the_newest(market: Market)
     feed = market.feed("ES")
     feed.pocs = 1000
     stalled = Stalled(market, market.harness.key(), "/api/stream?symbols=ES")
-    assert eventually(lambda: open_streams(market) == 1)
+    wait_until(lambda: open_streams(market) == 1)
     reader = next(iter(market.harness.app.hub.readers))
     waiting: list[int] = []
     for number in range(1, 61):
@@ -692,7 +683,7 @@ def test_a_reader_that_does_not_read_is_cut_off(market: Market, monkeypatch: pyt
     feed = market.feed("ES")
     feed.pocs = 1000
     stalled = Stalled(market, market.harness.key(), "/api/stream?symbols=ES")
-    assert eventually(lambda: open_streams(market) == 1)
+    wait_until(lambda: open_streams(market) == 1)
     for number in range(1200):
         feed.move(poc=float(number))
         time.sleep(0.05)
@@ -708,7 +699,7 @@ def test_a_reader_far_behind_is_sent_away_to_come_back(market: Market) -> None:
     feed.pocs = 1000
     key = market.harness.key()
     stalled = Stalled(market, key, "/api/stream?symbols=ES")
-    assert eventually(lambda: open_streams(market) == 1)
+    wait_until(lambda: open_streams(market) == 1)
     reader = next(iter(market.harness.app.hub.readers))
     for number in range(1200):
         feed.move(poc=float(number))
@@ -718,7 +709,7 @@ def test_a_reader_far_behind_is_sent_away_to_come_back(market: Market) -> None:
     assert reader.blocked_since_s
     for _ in range(1100):
         market.alert("ES")
-    assert eventually(lambda: market.harness.app.hub._seq == 1100)
+    wait_until(lambda: market.harness.app.hub._seq == 1100)
     stalled.socket.settimeout(30)
     received = b""
     while part := stalled.socket.recv(65536):
@@ -738,7 +729,7 @@ def test_silence_is_broken_by_comments(market: Market, monkeypatch: pytest.Monke
     ticks = counted_ticks(market, monkeypatch)
     with market.stream(market.harness.key(), "/api/stream?symbols=ES") as stream:
         stream.next()
-        assert eventually(lambda: len(ticks) >= 8)  # two keep-alives are due by then
+        wait_until(lambda: len(ticks) >= 8)  # two keep-alives are due by then
         market.alert("ES")
         stream.next()
         assert 2 <= len(stream.comments) <= len(ticks)
@@ -773,7 +764,7 @@ def test_two_hundred_readers_hear_the_same(market: Market) -> None:
     keys = [market.harness.key() for _ in range(4)]
 
     def happen() -> None:
-        assert eventually(lambda: open_streams(market) == 200, 60)
+        wait_until(lambda: open_streams(market) == 200)
         for number in range(20):
             market.alert("ES")
             for trade in range(5):
@@ -790,7 +781,7 @@ def test_two_hundred_readers_hear_the_same(market: Market) -> None:
     heard = asyncio.run(all_of_them())
     happening.join()
     assert all(one == (list(range(1, 21)), 9999.0) for one in heard)
-    assert eventually(lambda: open_streams(market) == 0)
+    wait_until(lambda: open_streams(market) == 0)
 
 
 def test_a_stopping_server_ends_streams_at_once() -> None:
@@ -803,7 +794,7 @@ def test_a_stopping_server_ends_streams_at_once() -> None:
         stream = market.stream(market.harness.key(), "/api/stream?symbols=CL")
         stream.next()
         stalled = Stalled(market, market.harness.key(), "/api/stream")
-        assert eventually(lambda: open_streams(market) == 2)
+        wait_until(lambda: open_streams(market) == 2)
         for number in range(40):
             feed.move(poc=float(number))
             time.sleep(0.05)
@@ -827,7 +818,7 @@ def test_a_fault_of_ours_cuts_the_stream_and_is_logged(
         market.alert("ES")
         with pytest.raises((OSError, http.client.HTTPException, EOFError)):
             stream.next()
-    assert eventually(lambda: open_streams(market) == 0)
+    wait_until(lambda: open_streams(market) == 0)
     assert b"a secret of the house" in market.harness.log.getvalue()
 
 

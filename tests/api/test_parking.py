@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.api.harness import Harness, build_harness, known, served
 from tests.api.wire import Wire, plain
-from tests.timeouts import seconds_until
+from tests.timeouts import wait_until
 
 from outcry.http.parking import Parking
 from outcry.http.protocol import EdgeProtocol
@@ -45,7 +45,7 @@ def park(harness: Harness, wire: Wire, seen: list[str], key: str) -> None:
         assert wire.ask(plain(key)).startswith(b"HTTP/1.1 200 ")
         return not seen
 
-    seconds_until(is_parked)
+    wait_until(is_parked)
 
 
 def test_a_parked_connection_is_answered_without_its_transport(parked: list[str], harness: Harness) -> None:
@@ -73,7 +73,7 @@ def test_pieces_of_requests_are_put_together(parked: list[str], harness: Harness
         for cut in (1, 30, len(request) - 1):
             park(harness, wire, parked, key)
             wire.send(request[:cut])
-            seconds_until(lambda: "unpark" in parked)
+            wait_until(lambda: "unpark" in parked)
             assert wire.ask(request[cut:]).startswith(b"HTTP/1.1 200 ")
 
 
@@ -90,7 +90,7 @@ def test_a_closed_connection_is_noticed(parked: list[str], harness: Harness) -> 
     key = harness.key()
     with Wire(harness) as wire:
         park(harness, wire, parked, key)
-    seconds_until(lambda: "unpark" in parked)
+    wait_until(lambda: "unpark" in parked)
     with Wire(harness) as wire:  # it may have the same file descriptor
         park(harness, wire, parked, key)
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from support.engines.ports import free_ports, until
+from support.engines.ports import free_ports
+from tests.timeouts import wait_until
 
 SERVER = Path(sys.executable).with_name("nats-server")
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "nats"
@@ -46,7 +47,7 @@ class Nodes:
         with (self._folder / f"{name}.log").open("wb") as log:
             call = [SERVER, "-c", folder / f"{name}.conf"]
             self._running.append(subprocess.Popen(call, env=os.environ | given, stdout=log, stderr=log))
-        until(lambda: self._answers(name), f"{name} answers", 30)
+        wait_until(lambda: self._answers(name), f"{name} answers", 30)
 
     def _answers(self, name: str) -> bool:
         with suppress(OSError):
@@ -86,7 +87,7 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
 def test_a_node_that_knows_the_password_joins(nodes: Nodes) -> None:
     nodes.start("nats1", "route:r0-secret")
     nodes.start("nats2", "route:r0-secret")
-    until(lambda: nodes.members("nats1") == {"nats2"}, "nats2 has joined", 30)
+    wait_until(lambda: nodes.members("nats1") == {"nats2"}, "nats2 has joined", 30)
     assert nodes.members("nats2") == {"nats1"}
 
 
@@ -103,7 +104,7 @@ def test_a_node_that_does_not_is_refused(nodes: Nodes, routes: str, password: st
     """The password of clients is not valid for routes either."""
     nodes.start("nats1", "route:r0-secret")
     nodes.start("nats3", routes, password)
-    until(lambda: "Authentication Failure" in nodes.log_text("nats1"), "nats1 has refused nats3", 30)
+    wait_until(lambda: "Authentication Failure" in nodes.log_text("nats1"), "nats1 has refused nats3", 30)
     assert nodes.members("nats1") == nodes.members("nats3") == set()
     assert "secret" not in nodes.log_text("nats1") + nodes.log_text("nats3")
 

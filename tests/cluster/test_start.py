@@ -7,8 +7,9 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from support.engines.ports import free_ports, until
+from support.engines.ports import free_ports
 from support.engines.postgres import Postgres
+from tests.timeouts import wait_until
 
 OUTCRY = Path(sys.executable).with_name("outcry")
 
@@ -30,10 +31,10 @@ def test_a_process_waits_for_a_database_that_starts_after_it(tmp_path: Path) -> 
                 [OUTCRY, "serve", "--port", str(port)], env=environment, stdout=log, stderr=log
             )
         try:
-            until(lambda: "Retrying" in log_path.read_text(), "it waits")
+            wait_until(lambda: "Retrying" in log_path.read_text(), "it waits")
             assert process.poll() is None
             postgres.start()
-            until(lambda: _answers(port), "it answers")
+            wait_until(lambda: _answers(port), "it answers")
         finally:
             process.kill()
             process.wait()

@@ -1,7 +1,7 @@
 """Replicas of streams that run in other processes: equal to the owner's state, or marked as stale."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -40,6 +40,7 @@ from tests.sample_live_session import (
     alert_row,
     query,
 )
+from tests.timeouts import until
 from tests.virtual_time import VirtualTimeLoop, run_in_virtual_time
 
 from outcry.app.installation import Installation
@@ -75,12 +76,6 @@ class Clock:
 def key_of(text: str) -> StreamKey:
     owner, feed, contract = text.split("/")
     return StreamKey(int(owner), feed, REFERENCE.universe.contract(contract))
-
-
-async def until(so: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
-        while not so():
-            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.cluster.test_state_replica import Clock, every, key_of, running, until
+from tests.cluster.test_state_replica import Clock, every, key_of, running
 from tests.memory_bus import Bus
 from tests.sample_live_session import ESH26, NOW_NS
+from tests.timeouts import until
 
 from outcry.cluster import replica as mirror
 from outcry.cluster import state_publisher

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from support.engines.jetstream import JetStream
 from support.engines.ports import free_ports
-from tests.timeouts import within
+from tests.timeouts import until, within
 
 from outcry.base.log_events import discard
 from outcry.cluster.nats.installation import STREAM, claim_bus
@@ -62,8 +62,7 @@ def test_another_is_told_once_what_to_do_and_takes_part_once_it_may(bus: JetStre
         await within(settled(bus.urls, "ours"), 60)
         other = asyncio.create_task(settled(bus.urls, "theirs", report))
         async with asyncio.timeout(60):
-            while not reports:
-                await asyncio.sleep(0.01)
+            await until(lambda: reports)
         await asyncio.sleep(2.5)  # it checks again without a further report
         assert not other.done()
         ((event, problem),) = reports

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 from support.engines.jetstream import JetStream
-from tests.contract.conditions import soon, until
-from tests.timeouts import within
+from tests.contract.conditions import soon
+from tests.timeouts import until, within
 
 from outcry.cluster.calls import BusDown, CallRefused, NobodyServes
 from outcry.cluster.nats.calls import NatsCalls

@@ -11,6 +11,7 @@ import pytest
 from support.engines.jetstream import JetStream
 from tests.contract.lossy_proxy import Between
 from tests.contract.trade_logs import KEY, OTHER, frames, jetstream_log
+from tests.timeouts import wait_until
 
 from outcry.base.log_events import discard
 from outcry.cluster.calls import BusDown
@@ -320,8 +321,7 @@ def test_a_bus_that_is_there_and_takes_nothing_is_told_of_and_that_it_does_again
 
         log._store.add = refuse  # type: ignore[method-assign]
         log.append(KEY, 1, 1, b"b")
-        while not log.stuck:
-            time.sleep(0.01)
+        wait_until(lambda: log.stuck)
         log._store.add = usual  # type: ignore[method-assign]
         wait_written(log)
         assert not log.stuck

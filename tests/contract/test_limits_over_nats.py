@@ -7,8 +7,7 @@ from typing import Any
 
 from support.engines.jetstream import JetStream
 from tests.cluster.limiter_harness import patience
-from tests.contract.conditions import until
-from tests.timeouts import within
+from tests.timeouts import until, within
 
 from outcry.access.limiter import Verdict
 from outcry.cluster.limits.owner import LimitOwner

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from support.engines.jetstream import JetStream
-from tests.contract.conditions import until
-from tests.timeouts import within
+from tests.timeouts import until, within
 
 from outcry.base.log_events import discard
 from outcry.cluster.nats import presence

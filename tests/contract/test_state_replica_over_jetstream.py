@@ -7,10 +7,9 @@ from pathlib import Path
 
 from support.engines.jetstream import JetStream
 from tests.cluster.test_state_replica import FIRST, KEY, PARTITION, Clock, every, key_of, running
-from tests.contract.conditions import until
 from tests.live.engine_harness import EngineHarness, ScriptFeed, Trades, rows, run
 from tests.live.test_engine import CAUGHT, OPEN
-from tests.timeouts import within
+from tests.timeouts import until, within
 
 from outcry.app.installation import open_installation
 from outcry.app.settings import Settings

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 from tests.delivery.delivery_harness import ARRIVED, Harness, RecordedNotices, open_harness
-from tests.timeouts import within
+from tests.timeouts import until, within
 
 from outcry.database.errors import StoreBusy
 from outcry.delivery import announcements, dispatcher, result_writer
@@ -84,13 +84,6 @@ async def running(delivering: Dispatcher) -> AsyncIterator["asyncio.Task[None]"]
     finally:
         task.cancel()
         await asyncio.wait([task])
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait until a condition is met. Raises `TimeoutError` after a minute."""
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.002)
 
 
 def sent_to(harness: Harness, number: int) -> list[Message]:

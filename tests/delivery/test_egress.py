@@ -32,7 +32,7 @@ from tests.delivery.loopback import (
     raw,
     serving,
 )
-from tests.timeouts import within
+from tests.timeouts import until, within
 
 from outcry.delivery.egress import LONGEST_BODY, USER_AGENT, Egress, Limits, Reply
 from outcry.delivery.model import SubscriptionRow
@@ -673,8 +673,7 @@ def test_simultaneous_requests_are_limited_and_cancelled_ones_release_slots(
             leaving(RULE, Names(), authority.trust(), limits) as egress,
         ):
             first = [asyncio.create_task(egress.post(server.url(), b"{}", HEADERS)) for _ in range(2)]
-            while len(server.heads) < 2:
-                await asyncio.sleep(0.005)
+            await until(lambda: len(server.heads) >= 2)
             assert (await egress.post(server.url(), b"{}", HEADERS)).code == "too_busy"
             for task in first:
                 task.cancel()

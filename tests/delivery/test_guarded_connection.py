@@ -21,7 +21,7 @@ from tests.delivery.loopback import (
     leaving,
     serving,
 )
-from tests.timeouts import within
+from tests.timeouts import until, within
 
 from outcry.delivery.egress import Limits
 
@@ -195,8 +195,7 @@ def test_slots_are_used_at_the_connected_address_only(
         ):
             url = theirs.url("other.mysite.dev")
             hanging = [asyncio.create_task(egress.post(url, b"{}", HEADERS)) for _ in range(4)]
-            while len(theirs.heads) < 4:
-                await asyncio.sleep(0.005)
+            await until(lambda: len(theirs.heads) >= 4)
             for _ in range(2):  # over a new connection, and over a reused one
                 assert (await egress.post(ours.url(), b"{}", HEADERS)).code == "ok"
             # Its slots are used, so the other address is tried, which is closed.
@@ -234,8 +233,7 @@ def test_a_reused_connection_waits_for_a_slot_at_its_own_address(
             for server in (one, other):
                 assert (await egress.post(server.url(), b"{}", HEADERS)).code == "ok"
             waiting = asyncio.create_task(egress.post(one.url(), b"{}", HEADERS))
-            while len(one.heads) < 2:
-                await asyncio.sleep(0.005)
+            await until(lambda: len(one.heads) >= 2)
             reply = await egress.post(other.url(), b"{}", HEADERS)
             assert (reply.code, len(other.heads)) == ("too_busy", 1)
             released.set()

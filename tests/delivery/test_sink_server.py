@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.timeouts import seconds_until
+from tests.timeouts import wait_until
 
 from outcry.base.clock import SystemClock
 from outcry.delivery.sink import LONGEST_BODY_BYTES, Manner
@@ -44,7 +44,7 @@ def post(
 
 
 def wait_for_receipt(running: Receiver) -> None:
-    seconds_until(lambda: running.sink.receipts)
+    wait_until(lambda: running.sink.receipts)
 
 
 def test_the_receiver_stores_requests_unchanged(running: Receiver) -> None:

@@ -19,6 +19,7 @@ from tests.delivery.loopback import (
     leaving,
     serving,
 )
+from tests.timeouts import until
 
 from outcry.delivery.egress import Egress
 from outcry.delivery.tls_sessions import MOST_ORIGINS, MOST_SESSIONS, TRUSTED_NS, TlsSessions
@@ -72,8 +73,7 @@ class Play:
         self.answers.clear()
         before = len(self.resumed)
         posting = asyncio.create_task(self.post())
-        while len(self.resumed) == before:
-            await asyncio.sleep(0.001)
+        await until(lambda: len(self.resumed) != before)
         try:
             yield
         finally:
@@ -121,8 +121,7 @@ def test_a_session_is_used_once(run: Run, authority: Authority, context: ssl.SSL
             await play.post()
             async with play.waiting():
                 second = asyncio.create_task(play.post())
-                while len(play.resumed) < 3:
-                    await asyncio.sleep(0.001)
+                await until(lambda: len(play.resumed) >= 3)
             assert await second == "ok"
             assert play.resumed == [False, True, False]
 

@@ -4,14 +4,13 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from tests.e2e.test_replay_command import Service, command, outcry, serving
 from tests.recordings.sample_files import scid, scid_ticks
+from tests.timeouts import wait_until
 
 from outcry.base.clock import SystemClock
 from outcry.trades.feed import Event, Status, Trades
@@ -32,13 +31,6 @@ def ticks(*prices: float, ago_s: int) -> bytes:
 def add(path: Path, data: bytes) -> None:
     with path.open("ab") as file:
         file.write(data)
-
-
-def until(done: Callable[[], object], longest_s: float = 60.0) -> None:
-    deadline_s = time.monotonic() + longest_s
-    while not done():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
 
 
 class Harness:
@@ -77,10 +69,10 @@ def test_a_growing_file_is_pushed_and_an_end_is_a_clean_one(tmp_path: Path) -> N
     with serving(tmp_path / "data") as service:
         harness = Harness(tmp_path / "agent", service)
         with harness.run() as agent:
-            until(lambda: harness.prices() == [6000.0, 6000.25, 6000.5])
-            until(lambda: harness.statuses()[-1:] == ["subscribed"])
+            wait_until(lambda: harness.prices() == [6000.0, 6000.25, 6000.5])
+            wait_until(lambda: harness.statuses()[-1:] == ["subscribed"])
             add(harness.file, ticks(6000.75, ago_s=300))
-            until(lambda: harness.prices()[-1] == 6000.75)
+            wait_until(lambda: harness.prices()[-1] == 6000.75)
             second = outcry("agent", "--config", str(harness.config), OUTCRY_KEY=harness.key)
             assert (second.returncode, second.stderr.count("\n")) == (1, 1)
             assert "Another agent already uses" in second.stderr
@@ -94,7 +86,7 @@ def test_a_growing_file_is_pushed_and_an_end_is_a_clean_one(tmp_path: Path) -> N
         known = len(harness.prices())
         add(harness.file, ticks(6001.0, 6001.25, ago_s=200))
         with harness.run() as agent:
-            until(lambda: harness.prices()[-2:] == [6001.0, 6001.25])
+            wait_until(lambda: harness.prices()[-2:] == [6001.0, 6001.25])
             agent.send_signal(signal.SIGINT)
             agent.communicate(timeout=60)
         assert agent.returncode == 0
@@ -118,7 +110,7 @@ def test_a_service_that_is_away_is_waited_for(tmp_path: Path) -> None:
         add(harness.file, ticks(6000.75, ago_s=300))
         with serving(tmp_path / "data", port=int(address.rpartition(":")[2])) as later:
             harness.service = later
-            until(lambda: harness.prices() == [6000.0, 6000.25, 6000.5, 6000.75])
+            wait_until(lambda: harness.prices() == [6000.0, 6000.25, 6000.5, 6000.75])
             agent.send_signal(signal.SIGTERM)
             agent.communicate(timeout=60)
     assert agent.returncode == 0
@@ -141,7 +133,7 @@ def test_check_says_what_is_missing(tmp_path: Path) -> None:
         assert harness.events == []  # nothing was sent
     done = harness.check()
     assert done.returncode == 1
-    assert "does not answer" in done.stdout
+    assert "does not respond" in done.stdout
     assert harness.key not in done.stdout + done.stderr
 
 

@@ -8,9 +8,8 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import date
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import pytest
 from standardwebhooks import Webhook
 from support.engines.ports import free_ports
+from tests.timeouts import wait_until
 
 from outcry.access.licences import Audience
 from outcry.app.installation import open_installation
@@ -87,7 +87,7 @@ class Harness:
     def start(self) -> None:
         with self.log_path.open("ab") as log:
             self.service = subprocess.Popen([OUTCRY, "serve"], env=self.environment(), stdout=log, stderr=log)
-        until(self._answers, "the service answers")
+        wait_until(self._answers, "the service answers")
 
     def _answers(self) -> bool:
         assert self.service is not None
@@ -135,13 +135,6 @@ class Harness:
             return [attempt.outcome for attempt in reversed(found)]
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, f"in vain: {what}"
-        time.sleep(0.05)
-
-
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[Harness]:
     with receiver(tmp_path / "endpoint", SystemClock(), SLOW_S) as endpoint:
@@ -171,7 +164,7 @@ def test_alerts_of_a_feed_arrive_signed_and_no_secret_is_left_anywhere(
     with open_installation(harness.settings) as installation:
         fired = [row.key for row in installation.alerts.alerts([harness.user])]
     assert len(fired) > 10
-    until(lambda: len(alerts_of(harness.receipts())) >= len(fired), "every alert arrives")
+    wait_until(lambda: len(alerts_of(harness.receipts())) >= len(fired), "every alert arrives")
     assert alerts_of(harness.receipts()) == fired
     for receipt in harness.receipts():
         verified = Webhook(harness.secret).verify(receipt.body, dict(receipt.headers))
@@ -194,16 +187,16 @@ def test_alerts_of_a_feed_arrive_signed_and_no_secret_is_left_anywhere(
 def test_an_error_is_tried_again_under_the_same_id_and_410_switches_off(harness: Harness) -> None:
     harness.sink.manner = Manner.ERROR
     harness.fire(1)
-    until(lambda: len(harness.receipts()) == 1, "the first attempt")
+    wait_until(lambda: len(harness.receipts()) == 1, "the first attempt")
     harness.sink.manner = Manner.WELL
-    until(lambda: harness.outcomes() == ["pending", "delivered"], "the second attempt")
+    wait_until(lambda: harness.outcomes() == ["pending", "delivered"], "the second attempt")
     first, second = harness.receipts()
     assert (first.message_id, first.body) == (second.message_id, second.body)
     assert Webhook(harness.secret).verify(second.body, dict(second.headers))
     assert second.at_ns - first.at_ns > 3_500_000_000
     harness.sink.manner = Manner.GONE
     harness.fire(2)
-    until(lambda: harness.phase() is SubscriptionPhase.DISABLED, "it is switched off")
+    wait_until(lambda: harness.phase() is SubscriptionPhase.DISABLED, "it is switched off")
     assert "no longer exists (HTTP 410)" in harness.page(f"/account/webhooks/{harness.number}")
     harness.fire(3)  # is held
     with open_installation(harness.settings) as installation:
@@ -215,7 +208,7 @@ def test_an_error_is_tried_again_under_the_same_id_and_410_switches_off(harness:
 def test_a_message_in_flight_as_the_service_is_killed_arrives_after_its_lease(harness: Harness) -> None:
     harness.sink.manner = Manner.SLOW
     fired = harness.fire(1)
-    until(lambda: len(harness.receipts()) == 1, "it is on its way")
+    wait_until(lambda: len(harness.receipts()) == 1, "it is on its way")
     harness.end()
     assert harness.outcomes() == []
     harness.sink.manner = Manner.WELL
@@ -225,7 +218,7 @@ def test_a_message_in_flight_as_the_service_is_killed_arrives_after_its_lease(ha
         )
         assert changed.rowcount == 1
     harness.start()
-    until(lambda: harness.outcomes() == ["delivered"], "it arrives")
+    wait_until(lambda: harness.outcomes() == ["delivered"], "it arrives")
     first, second = harness.receipts()
     assert (first.message_id, first.body) == (second.message_id, second.body)
     assert alerts_of([second]) == [fired.key]
@@ -235,13 +228,13 @@ def test_what_was_answered_while_nothing_can_be_written_is_sent_once(harness: Ha
     """Another program locks the database beyond the time limit while the response arrives."""
     harness.sink.manner = Manner.SLOW
     harness.fire(1)
-    until(lambda: len(harness.receipts()) == 1, "it is on its way")
+    wait_until(lambda: len(harness.receipts()) == 1, "it is on its way")
     with written(harness):
-        until(lambda: b"outbox_unwritable" in harness.log_path.read_bytes(), "the log says so")
+        wait_until(lambda: b"outbox_unwritable" in harness.log_path.read_bytes(), "the log says so")
         harness.sink.manner = Manner.WELL
-    until(lambda: harness.outcomes() == ["delivered"], "it is recorded")
+    wait_until(lambda: harness.outcomes() == ["delivered"], "it is recorded")
     harness.fire(2)
-    until(lambda: harness.outcomes() == ["delivered"] * 2, "the next arrives")
+    wait_until(lambda: harness.outcomes() == ["delivered"] * 2, "the next arrives")
     assert alerts_of(harness.receipts()) == ["ES:ib-break-up:1", "ES:ib-break-up:2"]
 
 

@@ -13,8 +13,9 @@ import msgspec
 import pytest
 from tests.installations import _zip
 from tests.live.engine_harness import EngineHarness, ScriptFeed, run
-from tests.live.test_bars import KEY, OPEN, PRESENT, SettableClock, followed_for_two_hours, until
+from tests.live.test_bars import KEY, OPEN, PRESENT, SettableClock, followed_for_two_hours
 from tests.live.test_damage import MORNING
+from tests.timeouts import until
 
 from outcry.access.licences import Grant, resolve
 from outcry.app.installation import open_installation

@@ -13,6 +13,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
+from tests.timeouts import wait_until
 
 COMMAND = str(Path(sys.executable).with_name("outcry"))
 PROBES = ("/readyz", "/healthz")
@@ -67,10 +68,7 @@ class DemoProcess:
         return json.loads(self.get("/api/context?symbol=ES")[1])["state"]
 
     def until(self, state: str) -> None:
-        deadline = time.monotonic() + 60
-        while self.state() != state:
-            assert time.monotonic() < deadline, f"it is {self.state()}, not {state}"
-            time.sleep(0.1)
+        wait_until(lambda: self.state() == state, lambda: f"it is {self.state()}, not {state}", poll_s=0.1)
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.e2e.test_portable import Machine, get, until
+from tests.e2e.test_portable import Machine, get
+from tests.timeouts import wait_until
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
 #: Metrics that Prometheus itself adds, with their labels.
@@ -52,7 +53,7 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         printed = [process.stdout.readline() for _ in range(4)]
         url, key = printed[0].split()[3], printed[2].split()[1]
         assert get(f"{url}/api/levels?symbol=ES", key)[0] == 200
-        until(lambda: b'outcry_feed_rows_total{became="rows"}' in get(f"{url}/metrics")[1])
+        wait_until(lambda: b'outcry_feed_rows_total{became="rows"}' in get(f"{url}/metrics")[1])
         return parsed(get(f"{url}/metrics")[1].decode())
 
 

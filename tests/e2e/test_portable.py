@@ -14,13 +14,14 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.recordings.sample_files import scid, scid_ticks
+from tests.timeouts import wait_until
 
 from outcry.base.clock import SystemClock
 
@@ -101,14 +102,6 @@ def levels(url: str, key: str) -> dict[str, Any]:
     return {"status": status, **json.loads(body)}
 
 
-def until(done: Callable[[], Any], longest_s: float = 90.0) -> Any:
-    deadline_s = time.monotonic() + longest_s
-    while not (found := done()):
-        assert time.monotonic() < deadline_s
-        time.sleep(0.1)
-    return found
-
-
 def recorded(folder: Path, day: int) -> Path:
     folder.mkdir(exist_ok=True)
     path = folder / f"2024070{day}_trade.zip"
@@ -168,7 +161,7 @@ def test_import_keys_service_replay_doctor_and_backup(machine: Machine, tmp_path
     assert re.fullmatch(r"outcry_[0-9A-Za-z]{49}", key)
     with machine.running("serve", "--port", "0"):
         address = machine.data / "address"
-        url = until(lambda: address.exists() and address.read_text().strip())
+        url = wait_until(lambda: address.exists() and address.read_text().strip())
         answer = levels(url, key)
         assert (answer["status"], answer["asOf"], answer["prior"]["poc"]) == (200, "2024-07-02", 5500)
         assert json.loads(machine.run("levels", "ES", OUTCRY_KEY=key))["asOf"] == "2024-07-02"
@@ -191,7 +184,7 @@ def test_the_demo_serves_live_levels_and_pages(machine: Machine) -> None:
         assert process.stdout is not None
         printed = [process.stdout.readline() for _ in range(4)]
         url, key = printed[0].split()[3], printed[2].split()[1]
-        answer = until(
+        answer = wait_until(
             lambda: (found := levels(url, key)) and found["status"] == 200 and found["live"] and found
         )
         assert answer["developing"]["poc"] > 0
@@ -204,7 +197,7 @@ def test_the_agent_checks_and_sends_a_growing_file(machine: Machine, tmp_path: P
     key = machine.run("keys", "create", "--email", "me@example.com", "--ingest").strip()
     with machine.running("serve", "--port", "0"):
         address = machine.data / "address"
-        url = until(lambda: address.exists() and address.read_text().strip())
+        url = wait_until(lambda: address.exists() and address.read_text().strip())
         folder = tmp_path / "agent"
         config = folder / "agent.toml"
         machine.run("agent", "init", str(config))
@@ -219,7 +212,7 @@ def test_the_agent_checks_and_sends_a_growing_file(machine: Machine, tmp_path: P
         )
         machine.run("agent", "check", "--config", str(config), OUTCRY_KEY=key)
         with machine.running("agent", "--config", str(config), "--log", "json", OUTCRY_KEY=key):
-            until(lambda: list(machine.data.glob("live/*/mine/*/*.log")))
+            wait_until(lambda: list(machine.data.glob("live/*/mine/*/*.log")))
     assert list(folder.glob("spool/**/*.log")) == [] or (folder / "spool").is_dir()
     assert "No faults found." in machine.run("doctor")
 

@@ -12,6 +12,7 @@ import numpy as np
 from support.vendors.bars import bars_by_hand
 from support.vendors.peer import FakePeer
 from tests.feeds.feed_harness import PeerClock
+from tests.timeouts import until
 
 from outcry.access.licences import Scope
 from outcry.app.installation import Installation, open_installation
@@ -157,18 +158,18 @@ class BrokerHarness:
 
     async def until(self, met: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
         """Wait until a condition is met; `what` names it in the failure."""
-        loop = asyncio.get_running_loop()
-        end_s = loop.time() + seconds
-        while not met():
+
+        def details() -> str:
             state = [
                 (r.name, r.health.phase, r.channel.availability.reason, r.lost_code)
                 for r in self.engine.runners.values()
             ]
-            assert loop.time() < end_s, (
-                f"{what} did not come to be: {self.connections.connections(self.user)} {state}; seen {self.seen}; "
+            return (
+                f"{what}: {self.connections.connections(self.user)} {state}; seen {self.seen}; "
                 f"reports {self.reports[-8:]}"
             )
-            await asyncio.sleep(0.01)
+
+        await until(met, details, seconds, poll_s=0.01)
 
     async def until_phase(self, phase: ConnectionPhase, seconds: float = 60.0) -> None:
         await self.until(lambda: self.row.phase is phase, phase, seconds)

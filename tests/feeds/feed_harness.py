@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from support.vendors.peer import FakePeer
-from tests.timeouts import within
+from tests.timeouts import until, within
 
 from outcry.connections.broker_adapter import AdapterContext
 from outcry.market.instruments import Contract
@@ -98,13 +98,6 @@ class FeedHarness:
         await until(lambda: reader.problem is not None, "an end")
         assert isinstance(reader.problem, FeedLost)
         return reader.problem
-
-
-async def until(met: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    end_s = asyncio.get_running_loop().time() + seconds
-    while not met():
-        assert asyncio.get_running_loop().time() < end_s, f"{what} did not come to be"
-        await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

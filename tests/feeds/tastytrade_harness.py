@@ -19,7 +19,7 @@ from support.vendors.tastytrade_peer import (
     TastytradePeer,
 )
 from tests.feeds.feed_harness import PeerClock
-from tests.timeouts import within
+from tests.timeouts import until, within
 
 from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.tastytrade import series
@@ -80,11 +80,7 @@ class Reader:
             await stream.aclose()  # type: ignore[attr-defined]
 
     async def until(self, met: Callable[["Reader"], bool], what: str = "it") -> None:
-        for _ in range(8000):
-            if met(self):
-                return
-            await asyncio.sleep(0.005)
-        raise AssertionError(f"{what} did not come to be: {self.problem!r}, {self.events[-5:]}")
+        await until(lambda: met(self), lambda: f"{what}: {self.problem!r}, {self.events[-5:]}", 120.0)
 
     async def rows_of(self, count: int) -> None:
         await self.until(lambda r: len(r.rows) >= count, f"{count} rows")

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -14,7 +14,7 @@ import pytest
 from databento_dbn import Action, ErrorCode, Side, TradeMsg
 from support.vendors.databento_peer import KEY, DatabentoPeer
 from tests.feeds.feed_harness import PeerClock
-from tests.timeouts import no_more_threads_than, within
+from tests.timeouts import no_more_threads_than, until, within
 
 from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
 from outcry.feeds.databento import vendor_session as sessions
@@ -102,13 +102,6 @@ async def read(feed: Feed, contract: Contract, since_ns: int, into: Reading) -> 
                 into.events.append(event)
     except FeedLost as problem:
         into.problem = problem
-
-
-async def until(met: Callable[[], bool], what: str) -> None:
-    async with asyncio.timeout(60):
-        while not met():
-            await asyncio.sleep(0.005)
-    assert met(), what
 
 
 @dataclass

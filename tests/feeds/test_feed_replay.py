@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.recordings.sample_rows import ES, MINUTE, NQ, SECOND, Made, bars, drain, flat, rows_of, trades, utc
 from tests.recordings.test_files_lean import between
-from tests.timeouts import PATIENCE_S, within
+from tests.timeouts import until, within
 
 from outcry.feeds.replay import ReplayFeed, readings_of
 from outcry.feeds.replay_pacing import FreePacer, Pacer, StepPacer, Timeline, WallClockPacer, pacer_for_speed
@@ -189,9 +189,7 @@ def test_stepping_lets_go_of_what_lies_before_and_of_nothing_else() -> None:
 
 async def waiting(pace: StepPacer, streams: int) -> None:
     """Wait until the files have been read and so many streams wait for the next step."""
-    async with asyncio.timeout(PATIENCE_S):
-        while len(pace._held) < streams:
-            await asyncio.sleep(0.001)
+    await until(lambda: len(pace._held) >= streams, poll_s=0.001)
 
 
 class SleepClock:

@@ -21,8 +21,8 @@ from tests.feeds.feed_harness import (
     open_feed,
     run,
     tape,
-    until,
 )
+from tests.timeouts import until
 
 from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
 from outcry.feeds.massive import feed

@@ -12,8 +12,9 @@ from support.vendors.peer import FakePeer
 from support.vendors.projectx_peer import ProjectXPeer
 from support.vendors.tastytrade_peer import TastytradePeer
 from support.vendors.tradovate_peer import TradovatePeer
-from tests.feeds.feed_harness import ES, NOW_NS, SECOND, open_feed, run, tape, until
+from tests.feeds.feed_harness import ES, NOW_NS, SECOND, open_feed, run, tape
 from tests.feeds.redirecting_peer import RedirectingPeer
+from tests.timeouts import until
 
 from outcry.feeds.adapters import adapters
 from outcry.trades.feed import CaughtUp

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 from support.vendors.tradovate_peer import TradovatePeer
-from tests.timeouts import no_more_threads_than, within
+from tests.timeouts import no_more_threads_than, until, within
 
 from outcry.connections.broker_adapter import AdapterContext
 from outcry.feeds.tradovate.adapter import ADAPTER
@@ -73,13 +73,7 @@ class TradovateHarness:
             self.ends[contract] = problem
 
     async def until(self, met: Callable[[], object], seconds: float = 60.0) -> None:
-        end_s = asyncio.get_running_loop().time() + seconds
-        while not met():
-            assert asyncio.get_running_loop().time() < end_s, (
-                self.ends,
-                {c: e[-3:] for c, e in self.events.items()},
-            )
-            await asyncio.sleep(0.005)
+        await until(met, lambda: (self.ends, {c: e[-3:] for c, e in self.events.items()}), seconds)
 
     async def caught_up(self, contract: Contract) -> None:
         await self.until(lambda: self.of(contract, CaughtUp))

@@ -1,13 +1,14 @@
 """Processes that do not record alerts receive each alert once and in order."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from tests.memory_bus import Bus
 from tests.sample_live_session import ESH26, MemoryAlerts, alert_row
+from tests.timeouts import until
 
 from outcry.cluster import alert_tail
 from outcry.cluster.alert_tail import AlertTail
@@ -44,12 +45,6 @@ async def followed(store: Alerts, registry: Registry, bus: Bus, reports: list[st
 
 def seqs(registry: Registry) -> list[int]:
     return [row.seq for row in registry.alerts_after(0)[0]]
-
-
-async def until(so: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
-        while not so():
-            await asyncio.sleep(0.005)
 
 
 def test_the_newest_alerts_appear_first_and_then_every_new_one_in_order(

@@ -16,6 +16,7 @@ from tests.live.engine_harness import (
     rows,
     run,
 )
+from tests.timeouts import until
 
 from outcry.app.installation import Installation
 from outcry.market.calendar import SessionKind
@@ -368,11 +369,3 @@ async def followed_for_two_hours(harness: EngineHarness, feed: ScriptFeed) -> No
     await until(lambda: KEY in runners and runners[KEY].stream.latest_ns == last_ns)
     task.cancel()
     await asyncio.wait([task])
-
-
-async def until(met) -> None:
-    for _ in range(6000):
-        if met():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come to be")

@@ -18,8 +18,8 @@ from tests.live.test_bars import (
     followed_for_two_hours,
     stored,
     trades,
-    until,
 )
+from tests.timeouts import until
 
 from outcry.app.installation import Installation
 from outcry.database.database import DATABASE_FILE

@@ -18,6 +18,7 @@ from tests.live.engine_harness import (
     rows,
     run,
 )
+from tests.timeouts import until
 
 from outcry.access.licences import Grant, Scope
 from outcry.app.installation import Installation
@@ -239,8 +240,7 @@ def test_an_idle_link_is_stale(installation: Installation) -> None:
         while not feed.opened or not harness.engine.runners:
             await asyncio.sleep(0.01)
         runner = harness.engine.runners[f"0/script/{ES.key}"]
-        while not runner.stream.latest_ns:
-            await asyncio.sleep(0.01)
+        await until(lambda: runner.stream.latest_ns)
         now_s = asyncio.get_running_loop().time()
         runner.update_availability(now_s + 14)
         assert harness.channel().availability.reason == "no_prior"

@@ -4,12 +4,13 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from tests.live.engine_harness import ES, MINUTE, SECOND, EngineHarness, ScriptFeed, rows, run
+from tests.timeouts import until
 
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
@@ -79,12 +80,6 @@ class Gated(ScriptFeed):
 
 
 GATE = Heartbeat(0)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 def reason(harness: EngineHarness) -> str:

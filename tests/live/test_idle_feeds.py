@@ -1,12 +1,11 @@
 """A pushed feed whose sender stops: the stream is not live until data arrives again."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 from tests.live.engine_harness import ES, MINUTE, OWN_CLOCK, SECOND, EngineHarness, rows, run
 from tests.live.test_engine import CAUGHT, CLOSE, OPEN, day
-from tests.timeouts import PATIENCE_S
+from tests.timeouts import until
 
 from outcry.app.installation import Installation
 from outcry.feeds import push_queue, pushed
@@ -46,12 +45,6 @@ class PushClock:
         self._now_s += seconds
         for queue in feed.inlets.values():
             queue.bell.ring()
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 def test_an_idle_pushed_feed_is_not_live_until_the_next_push(

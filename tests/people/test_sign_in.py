@@ -15,7 +15,7 @@ from tests.people.sign_in_harness import (
     IdentityHarness,
     refusal,
 )
-from tests.timeouts import seconds_until
+from tests.timeouts import wait_until
 
 from outcry.people.browser_sessions import IDLE_NS, LONGEST_NS, Origin, SignedIn
 from outcry.people.passwords import LANES, MEMORY_KIB, PASSES
@@ -218,7 +218,7 @@ def test_a_full_queue_refuses_sign_ins_at_once() -> None:
     threads = [Thread(target=sign_in, args=(number,)) for number in range(20)]
     for thread in threads:
         thread.start()
-    seconds_until(lambda: len(reasons) >= 12)
+    wait_until(lambda: len(reasons) >= 12)
     with refusal(Reason.TOO_OFTEN):
         harness.identity.sign_in(MEMBER, PASSWORD, HERE)
     go_on.set()

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request
+from tests.timeouts import PATIENCE_S, wait_until
 from tests.web.harness import WebHarness
 
 WIDE, USUAL, NARROW = 2560, 1400, 360
@@ -168,3 +169,8 @@ def window(
         yield Window(page, context, errors, harness)
     finally:
         context.close()
+
+
+def wait_on_page(page: Page, met: Callable[[], object], what: str, limit_s: float = PATIENCE_S) -> None:
+    """Wait until a condition is met. Playwright handles the requests of a page only during its own calls."""
+    wait_until(met, what, limit_s, pause=lambda seconds: page.wait_for_timeout(seconds * 1000), poll_s=0.1)

@@ -10,7 +10,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -22,6 +22,7 @@ from typing import Any, TextIO, cast
 from urllib.parse import urlencode
 
 import msgspec
+from tests.timeouts import wait_until
 from tests.web.broker_harness import ScriptedConnections, connected_by
 
 from outcry.access.model import GrantRow
@@ -204,9 +205,7 @@ class WebHarness:
         signed = self.people.browser_sessions.open(
             user, Origin("127.0.0.1", "test", secure=https), self.installation.clock.now_ns()
         )
-        self._until(
-            lambda: self.signed_in(signed.token, https=https), "the service does not know the browser"
-        )
+        wait_until(lambda: self.signed_in(signed.token, https=https), "the service does not know the browser")
         return signed.token
 
     def signed_in(self, token: str, *, https: bool = False) -> bool:
@@ -244,7 +243,7 @@ class WebHarness:
             yield
         finally:
             del database.reading, database.write
-            self._until(lambda: self.visitor().get("/readyz").status == 200, "the store does not come back")
+            wait_until(lambda: self.visitor().get("/readyz").status == 200, "the store does not come back")
 
     def faults(self) -> list[str]:
         """What the service's log calls an error."""
@@ -252,7 +251,7 @@ class WebHarness:
         return [str(line) for line in lines if line.get("level") in {"error", "critical"}]
 
     def wait_live(self, root: str = "ES") -> None:
-        self._until(
+        wait_until(
             lambda: any(c.availability.reason == "live" for c in self._channels(root)),
             f"{root} does not go live",
         )
@@ -260,13 +259,6 @@ class WebHarness:
     def _channels(self, root: str) -> list[Channel]:
         scope = self.people.visitor()
         return [seen.channel for seen in self.installation.registry.channels(scope, root)] if scope else []
-
-    @staticmethod
-    def _until(so: Callable[[], bool], complaint: str, seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
-        while not so():
-            assert time.monotonic() < end, complaint
-            time.sleep(0.05)
 
 
 def _forceful(registry: Registry, forced: Mapping[str, str]) -> None:

@@ -2,15 +2,14 @@
 
 import json
 import re
-import time
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
 from playwright.sync_api import Page, Route, expect
-from tests.web.browsing import Opened
+from tests.timeouts import wait_until
+from tests.web.browsing import Opened, wait_on_page
 from tests.web.harness import WebHarness
 
 from outcry.feeds.simulator.clock import DemoClock
@@ -39,10 +38,7 @@ def known(harness: WebHarness, query: str = "") -> list[Any]:
 @pytest.fixture(scope="module")
 def busy(harness: WebHarness) -> WebHarness:
     """A service on which something has happened: the morning it begins in has had alerts."""
-    end = time.monotonic() + 60
-    while len(known(harness)) < 5:
-        assert time.monotonic() < end, "the invented market fires nothing"
-        time.sleep(0.2)
+    wait_until(lambda: len(known(harness)) >= 5, "the simulated market fires alerts", poll_s=0.2)
     return harness
 
 
@@ -191,13 +187,6 @@ def test_somebody_with_no_feed_is_told_where_alerts_come_from(bare: WebHarness) 
 # -- in a browser
 
 
-def until(page: Page, so: Callable[[], bool], complaint: str, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not so():
-        assert time.monotonic() < end, complaint
-        page.wait_for_timeout(100)
-
-
 def numbers(page: Page) -> list[int]:
     return page.evaluate("[...document.querySelectorAll('tr[data-seq]')].map(row => Number(row.dataset.seq))")
 
@@ -223,7 +212,7 @@ def test_alerts_arrive_are_held_back_and_shown(own_harness: WebHarness, tabs: An
     before = own_harness.alert_seq()
 
     own_harness.forward(3600)
-    until(page, lambda: max(numbers(page), default=0) > before, "no alert arrives")
+    wait_on_page(page, lambda: max(numbers(page), default=0) > before, "no alert arrives")
     expect(page.locator("tr.is-new").first).to_be_visible()
     expect(page.locator("tr.is-unread .unread-mark").first).to_be_visible()
 
@@ -231,7 +220,7 @@ def test_alerts_arrive_are_held_back_and_shown(own_harness: WebHarness, tabs: An
     page.wait_for_timeout(1500)
     shown, seq = numbers(page), own_harness.alert_seq()
     own_harness.forward(2 * 3600)
-    until(page, lambda: own_harness.alert_seq() > seq, "the market fires nothing more")
+    wait_on_page(page, lambda: own_harness.alert_seq() > seq, "the market fires nothing more")
     expect(page.locator("#pill")).to_contain_text("new", timeout=60_000)
     assert numbers(page) == shown
     page.locator("#pill").click()
@@ -240,7 +229,9 @@ def test_alerts_arrive_are_held_back_and_shown(own_harness: WebHarness, tabs: An
 
     page.get_by_role("button", name="Mark all as read").click()
     expect(page.locator("tr.is-unread")).to_have_count(0)
-    until(page, lambda: set(numbers(page)) >= {a["seq"] for a in known(own_harness)}, "an alert is missing")
+    wait_on_page(
+        page, lambda: set(numbers(page)) >= {a["seq"] for a in known(own_harness)}, "an alert is missing"
+    )
     assert len(numbers(page)) == len(set(numbers(page)))
     assert page.evaluate("window.__same") is True
     assert tab.errors.found(page) == {}
@@ -251,12 +242,12 @@ def test_what_a_filter_leaves_out_does_not_arrive(own_harness: WebHarness, tabs:
     tab.go("/alerts?severity=critical")
     before = own_harness.alert_seq()
     own_harness.forward(3 * 3600)
-    until(
+    wait_on_page(
         tab.page,
         lambda: any(a["seq"] > before and a["severity"] == "critical" for a in known(own_harness)),
         "nothing critical",
     )
-    until(tab.page, lambda: max(numbers(tab.page), default=0) > before, "no alert arrives")
+    wait_on_page(tab.page, lambda: max(numbers(tab.page), default=0) > before, "no alert arrives")
     severities = tab.page.evaluate(
         "[...document.querySelectorAll('tr[data-seq]')].map(r => r.dataset.severity)"
     )
@@ -301,19 +292,19 @@ def test_the_bell_rings_in_a_hidden_tab_once_sound_is_on(
     page.on("request", lambda request: asked.append(request.url) if "/alerts/rows" in request.url else None)
     seq = own_harness.alert_seq()
     own_harness.forward(3600)
-    until(page, lambda: own_harness.alert_seq() > seq, "the market fires nothing")
+    wait_on_page(page, lambda: own_harness.alert_seq() > seq, "the market fires nothing")
     page.wait_for_timeout(1500)
     assert asked == []
     page.evaluate("window.__hide(false)")
-    until(page, lambda: max(numbers(page), default=0) > seq, "no alert arrives")
+    wait_on_page(page, lambda: max(numbers(page), default=0) > seq, "no alert arrives")
 
     page.get_by_role("button", name="Sound").click()
-    until(page, lambda: tones() == 1, "switching it on is not heard")
+    wait_on_page(page, lambda: tones() == 1, "switching it on is not heard")
     page.evaluate("window.__hide(true)")
     seq = own_harness.alert_seq()
     own_harness.forward(2 * 3600)
-    until(page, lambda: own_harness.alert_seq() > seq, "the market fires nothing more")
-    until(page, lambda: tones() > 1, "a hidden tab does not ring")
+    wait_on_page(page, lambda: own_harness.alert_seq() > seq, "the market fires nothing more")
+    wait_on_page(page, lambda: tones() > 1, "a hidden tab does not ring")
     assert tab.errors.found(page) == {}
 
 
@@ -326,11 +317,11 @@ def test_a_lost_connection_is_told_and_what_was_missed_arrives(own_harness: WebH
     tab.context.set_offline(True)
     expect(page.locator("#lost")).to_be_visible(timeout=60_000)
     own_harness.forward(2 * 3600)
-    until(page, lambda: own_harness.alert_seq() > newest, "the market fires nothing")
+    wait_on_page(page, lambda: own_harness.alert_seq() > newest, "the market fires nothing")
     page.wait_for_timeout(1000)
     tab.context.set_offline(False)
     expect(page.locator("#lost")).to_be_hidden(timeout=60_000)
-    until(page, lambda: max(numbers(page)) > newest, "what was missed does not arrive")
+    wait_on_page(page, lambda: max(numbers(page)) > newest, "what was missed does not arrive")
 
 
 def late_by_s(alert: Any) -> float:
@@ -361,7 +352,7 @@ def test_an_alert_has_arrived_late_by_its_record_and_says_so_to_everybody(
     assert morning
     assert {late_by_s(alert) for alert in morning} == {0}
     own_harness.forward(3600)
-    until(tab.page, lambda: max(numbers(tab.page), default=0) > before, "no alert arrives")
+    wait_on_page(tab.page, lambda: max(numbers(tab.page), default=0) > before, "no alert arrives")
     tab.page.wait_for_timeout(2000)
 
     def marked(page: Page) -> set[int]:
@@ -383,14 +374,14 @@ def test_everything_missed_arrives_however_much_it_is(
     monkeypatch.setattr("outcry.web.alerts.page.PAGE_ROWS", 3)
     tab = tabs(own_harness)
     tab.go("/alerts")
-    until(tab.page, lambda: bool(numbers(tab.page)), "no alert of the morning is told")
+    wait_on_page(tab.page, lambda: bool(numbers(tab.page)), "no alert of the morning is told")
     newest = max(numbers(tab.page))
     tab.context.set_offline(True)
     expect(tab.page.locator("#lost")).to_be_visible(timeout=60_000)
     own_harness.forward(3 * 3600)
-    until(tab.page, lambda: own_harness.alert_seq() > newest + 7, "the market fires too little")
+    wait_on_page(tab.page, lambda: own_harness.alert_seq() > newest + 7, "the market fires too little")
     tab.context.set_offline(False)
-    until(
+    wait_on_page(
         tab.page,
         lambda: (
             set(numbers(tab.page)) >= {alert["seq"] for alert in known(own_harness) if alert["seq"] > newest}
@@ -419,7 +410,7 @@ def test_a_page_that_stands_open_keeps_so_many_rows_and_leads_to_the_rest(
     tab.go("/alerts?severity=info")
     before = own_harness.alert_seq()
     own_harness.forward(2 * 3600)
-    until(tab.page, lambda: max(numbers(tab.page), default=0) > before, "no alert arrives")
+    wait_on_page(tab.page, lambda: max(numbers(tab.page), default=0) > before, "no alert arrives")
     shown_numbers = numbers(tab.page)
     assert len(shown_numbers) == 6
     tab.page.locator("#alerts-older").click()

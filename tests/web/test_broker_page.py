@@ -1,12 +1,12 @@
 """`/account/brokers/{id}` over a real server: status of a connection, its actions, and its check."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
+from tests.timeouts import wait_until
 from tests.web.account_harness import Member, Read, account_service, show, unconfirmed
 from tests.web.broker_harness import FOUND, GIVEN, ScriptedConnections
 from tests.web.harness import WebHarness
@@ -64,13 +64,6 @@ def made(
     user_id: int = ANN, phase: ConnectionPhase = ConnectionPhase.LIVE, code: str = "live"
 ) -> ConnectionRow:
     return ConnectionRow(NUMBER, user_id, "acme", "Desk", phase, code, 10**18, ("ES", "NQ"), "c0de")
-
-
-def until(so: Callable[[], bool]) -> None:
-    end = monotonic() + 60
-    while not so():
-        assert monotonic() < end
-        sleep(0.02)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +191,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def checked(ann: Member) -> str:
     """Wait for the check that was begun; the page with what it found."""
-    until(lambda: "Results appear here" not in ann.get(PLACE).text)
+    wait_until(lambda: "Results appear here" not in ann.get(PLACE).text)
     return ann.get(PLACE).text
 
 
@@ -219,7 +212,7 @@ def test_a_check_tells_what_is_missing(
         'href="/broker-guide#vendor-not_entitled"',
     ):
         assert part in page
-    until(lambda: "Connection checked" in Read(ann.get("/account/log")).text)
+    wait_until(lambda: "Connection checked" in Read(ann.get("/account/log")).text)
     assert "not_entitled" in Read(ann.get("/account/log")).text
     scripted.findings = FOUND[:4]
     ann.send(f"{PLACE}/check")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page
 from support.chart_answers import Json, Made, answer_of, letters_of, volumes_of
 from support.chart_page import ChartServer, browsing, drawn, serving, shown
-from tests.timeouts import seconds_until
+from tests.timeouts import wait_until
 
 LAYOUTS = ("collapsed", "split", "candles")
 PARTS = ["volume", "naked", "prior", "ib", "overnight", "singles", "poor", "path", "candles"]
@@ -245,7 +245,7 @@ def test_a_naked_poc_says_of_its_day_what_the_page_says_of_it(harness: ChartServ
     tag = next(tag for tag in drawn(page)["tags"] if "npoc" in tag["kinds"])
     assert "nPOC Nov 16 · 4 sessions" in tag["text"]
     page.set_viewport_size({"width": 1280, "height": 800})
-    seconds_until(lambda: page.evaluate("window.chart.describe().width < 1300"))
+    wait_until(lambda: page.evaluate("window.chart.describe().width < 1300"))
     tag = next(tag for tag in drawn(page)["tags"] if "npoc" in tag["kinds"])
     assert tag["text"].endswith("nPOC Nov 16")  # what there is no room for is left out from the end
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page
 from support.chart_answers import Made, answer_of, letters_of
 from support.chart_page import ChartServer, browsing, drawn, pressed, serving, shown
-from tests.timeouts import seconds_until
+from tests.timeouts import wait_until
 
 WEEK = Made(seed=61)
 
@@ -127,7 +127,7 @@ def test_with_no_session_there_is_a_sentence(harness: ChartServer, page: Page) -
         "prior": None,
     }
     page.goto(harness.base)
-    seconds_until(lambda: page.evaluate("Boolean(window.chart)"))
+    wait_until(lambda: page.evaluate("Boolean(window.chart)"))
     assert page.locator("#chart-note").is_visible()
     assert "No sessions for this symbol yet." in page.locator("#chart-note").inner_text()
     page.evaluate("(answer) => window.chart.update(answer)", answer_of(WEEK))

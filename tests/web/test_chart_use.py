@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 from support.chart_answers import Made, answer_of, letters_of
 from support.chart_page import ChartServer, browsing, browsing_beside, drawn, pressed, serving, shown
-from tests.timeouts import seconds_until
+from tests.timeouts import wait_until
 
 WEEK = Made(seed=61)
 
@@ -147,7 +147,7 @@ def test_the_pointer_reads_what_is_under_it(harness: ChartServer, chart: Page) -
     assert "POC." in text
     assert text.startswith("Fri 20 Nov")
     chart.mouse.move(box["x"] + 10, box["y"] - 40)
-    seconds_until(lambda: chart.evaluate("document.querySelector('.chart-readout').textContent === ''"))
+    wait_until(lambda: chart.evaluate("document.querySelector('.chart-readout').textContent === ''"))
 
 
 def test_dragging_pans_and_keeps_the_scale(chart: Page) -> None:

@@ -6,6 +6,8 @@ from functools import wraps
 from itertools import count
 from unittest.mock import patch
 
+from tests.timeouts import until
+
 from outcry.connections.model import CheckStep, Finding
 from outcry.web.checks import MAX_STORED, Checks
 
@@ -43,9 +45,7 @@ class ChecksHarness:
         return self.checks.begin((user, connection), check or self.wait, lambda: next(self._now), self.tell)
 
     async def ended(self, number: int) -> None:
-        async with asyncio.timeout(60):
-            while len(self.found) < number:
-                await asyncio.sleep(0.001)
+        await until(lambda: len(self.found) >= number)
 
 
 @on_a_loop

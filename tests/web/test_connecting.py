@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.vendors.databento_peer import KEY, DatabentoPeer
 from tests.feeds.broker_harness import BEGIN_NS, ES, OPEN_NS, in_window, tape_of
+from tests.timeouts import wait_until
 from tests.web.browsing import Window
 from tests.web.harness import MovableClock, WebHarness, empty_service
 from tests.web.person import Person
@@ -104,11 +105,15 @@ def import_yesterday(harness: WebHarness, folder: Path, owner: int) -> None:
 
 def until(person: Person, key: str, so: Callable[[int, dict[str, Any]], bool], what: str) -> dict[str, Any]:
     """Ask with the key until it is answered so; the answer."""
-    end = time.monotonic() + 60
-    while not so(*(answer := person.ask(key))):
-        assert time.monotonic() < end, (what, answer, person.harness.faults())
-        time.sleep(0.6)  # 120 a minute may be asked
-    return answer[1]
+    answers: list[tuple[int, dict[str, Any]]] = []
+
+    def met() -> bool:
+        answers.append(person.ask(key))
+        return so(*answers[-1])
+
+    # The key's tier allows 120 requests a minute.
+    wait_until(met, lambda: (what, answers[-1], person.harness.faults()), poll_s=0.6)
+    return answers[-1][1]
 
 
 def is_live(status: int, body: dict[str, Any]) -> bool:

@@ -3,13 +3,13 @@
 Only the name service is replaced.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from tests.timeouts import wait_until
 from tests.web.account_harness import Member, Read
 from tests.web.harness import WebHarness, demo_service
 from tests.web.test_journey import next_alert
@@ -61,8 +61,5 @@ def test_an_alert_of_the_demonstration_arrives_at_its_receiver_signed(receiving:
 
 def _once(look: Callable[[], str], part: str) -> str:
     """What is seen once this is in it."""
-    until = time.monotonic() + 60
-    while part not in (seen := look()):
-        assert time.monotonic() < until, f"{part!r} is not seen: {seen[:500]}"
-        time.sleep(0.1)
-    return seen
+    wait_until(lambda: part in look(), lambda: f"{part!r} is not seen: {look()[:500]}", poll_s=0.1)
+    return look()

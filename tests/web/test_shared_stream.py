@@ -1,11 +1,10 @@
 """Tabs of one browser share one stream, and lose no event when the tab that holds it closes."""
 
 import re
-import time
-from collections.abc import Callable
 from urllib.request import urlopen
 
 from playwright.sync_api import BrowserContext, Page
+from tests.timeouts import wait_until
 from tests.web.browsing import Opened
 from tests.web.harness import WebHarness
 
@@ -23,13 +22,6 @@ def open_streams(harness: WebHarness) -> int:
         found = re.search(r"^outcry_streams_open(?:\{.*?\})? ([\d.]+)", answer.read().decode(), re.MULTILINE)
     assert found
     return int(float(found[1]))
-
-
-def until(so: Callable[[], bool], complaint: str, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not so():
-        assert time.monotonic() < end, complaint
-        time.sleep(0.05)
 
 
 def following(context: BrowserContext, harness: WebHarness, symbols: list[str] | None) -> Page:
@@ -58,7 +50,7 @@ def test_eight_tabs_share_one_stream(opened: Opened, harness: WebHarness) -> Non
             wait_for(page, "window.received.some(([name, data]) => name === 'quote' && data.symbol === 'ES')")
         assert open_streams(harness) == before + 1
         assert tab.errors.found() == {}
-    until(lambda: open_streams(harness) == before, "the stream stays open although every tab is gone")
+    wait_until(lambda: open_streams(harness) == before, "the stream stays open although every tab is gone")
 
 
 def test_a_follower_hears_of_its_own_symbols_only_and_first_a_snapshot(
@@ -108,7 +100,7 @@ def test_no_alert_is_missed_or_told_twice_when_the_stream_changes_hands(
         seq = own_harness.alert_seq()
         own_harness.forward(1200)
         first.close()
-        until(lambda: own_harness.alert_seq() > seq, "the market gives no alert")
+        wait_until(lambda: own_harness.alert_seq() > seq, "the market gives no alert")
         own_harness.forward(600)
         last = own_harness.alert_seq()
         wait_for(second, f"window.received.some(([name, data]) => name === 'alert' && data.seq >= {last})")
@@ -175,14 +167,14 @@ def test_a_tab_without_locks_holds_its_own_stream_while_it_is_seen(
               document.dispatchEvent(new Event("visibilitychange"));
             }"""
         )
-        until(lambda: open_streams(harness) == before, "a tab nobody sees keeps its stream")
+        wait_until(lambda: open_streams(harness) == before, "a tab nobody sees keeps its stream")
         page.evaluate(
             """() => {
               delete document.hidden;
               document.dispatchEvent(new Event("visibilitychange"));
             }"""
         )
-        until(lambda: open_streams(harness) == before + 1, "a tab that is seen again has no stream")
+        wait_until(lambda: open_streams(harness) == before + 1, "a tab that is seen again has no stream")
 
 
 def test_it_ends_with_the_last_follower(opened: Opened, harness: WebHarness) -> None:
@@ -192,4 +184,4 @@ def test_it_ends_with_the_last_follower(opened: Opened, harness: WebHarness) -> 
         page = following(tab.context, harness, ["ES"])
         wait_for(page, "window.received.length > 0")
         page.evaluate("window.stopFollowing()")
-        until(lambda: open_streams(harness) == before, "the stream stays open although nobody follows")
+        wait_until(lambda: open_streams(harness) == before, "the stream stays open although nobody follows")

@@ -1,6 +1,5 @@
 """Signing in and out over real sockets, without scripts."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +7,7 @@ from typing import cast
 from urllib.parse import quote
 
 import pytest
+from tests.timeouts import wait_until
 from tests.web.harness import PASSWORD, Reply
 from tests.web.sign_in_harness import (
     ANN,
@@ -108,10 +108,7 @@ def test_the_file_with_the_token_goes_when_the_operator_is_made(fresh: SignInHar
     refused = submit(fresh.visitor(), "/set-up", {**given, "password": "short"})
     assert (refused.status, path.exists()) == (422, True)
     assert submit(fresh.visitor(), "/set-up", given).status == 303
-    until = time.monotonic() + 60
-    while path.exists() and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not path.exists()
+    wait_until(lambda: not path.exists(), f"{path} is deleted")
 
 
 def test_there_is_no_second_set_up(fresh: SignInHarness) -> None:

@@ -5,8 +5,6 @@ import html
 import io
 import json
 import re
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import Page, Route, expect
-from tests.web.browsing import Opened
+from tests.web.browsing import Opened, wait_on_page
 from tests.web.harness import SHOWS, WebHarness
 
 from outcry.answers.charting import Notation
@@ -316,13 +314,6 @@ def test_no_cell_is_a_formula(cell: object, safe: str) -> None:
 # -- in a browser
 
 
-def until(page: Page, so: Callable[[], bool], complaint: str, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not so():
-        assert time.monotonic() < end, complaint
-        page.wait_for_timeout(100)
-
-
 def test_without_scripts_the_table_stands_in_the_place_of_the_chart(
     harness: WebHarness, opened: Opened
 ) -> None:
@@ -407,8 +398,10 @@ def test_a_live_page_goes_on_without_being_loaded_again(own_harness: WebHarness,
     before = tab.page.locator(".symbol-last").inner_text()
     alerts = tab.page.locator(".rail-alerts li").count()
     own_harness.forward(2 * 3600)
-    until(tab.page, lambda: tab.page.locator(".symbol-last").inner_text() != before, "the price stands still")
-    until(tab.page, lambda: tab.page.locator(".rail-alerts li").count() > alerts, "no alert arrives")
+    wait_on_page(
+        tab.page, lambda: tab.page.locator(".symbol-last").inner_text() != before, "the price stands still"
+    )
+    wait_on_page(tab.page, lambda: tab.page.locator(".rail-alerts li").count() > alerts, "no alert arrives")
     expect(tab.page.locator(".symbol-facts")).to_contain_text("period F")
     newest = asked(own_harness, "/page/alerts/history?symbol=ES")["alerts"][0]
     expect(tab.page.locator(f".rail-alerts li[data-seq='{newest['seq']}']")).to_be_visible()
@@ -518,7 +511,7 @@ def test_the_change_is_measured_from_the_prior_close_of_the_head_as_it_is_now(
     tab.page.route("**/s/ES/rail*", another_day)
     tab.go("/s/ES")
     own_harness.forward(120)  # levels move: what is in words is asked for anew
-    until(tab.page, lambda: moved.split('"')[1] == head_of(tab.page)[1], "the head is not swapped", 45)
+    wait_on_page(tab.page, lambda: moved.split('"')[1] == head_of(tab.page)[1], "the head is not swapped", 45)
     tab.page.wait_for_timeout(1500)
     points, last = head_of(tab.page)[0], tab.page.locator(".symbol-last").inner_text()
     expected = float(last.replace(",", "")) - (first["closePrice"] - 100)
@@ -553,7 +546,7 @@ def test_a_chart_that_cannot_be_fetched_says_so_and_is_tried_again(
     tab.go("/s/ES")
     note = tab.page.locator("#chart-note")
     expect(note).to_contain_text("Loading the chart…")
-    until(tab.page, lambda: bool(routes), "the chart is not asked for")
+    wait_on_page(tab.page, lambda: bool(routes), "the chart is not asked for")
     routes[0].abort()
     expect(note).to_contain_text("The chart could not be loaded")
     expect(note.get_by_role("link")).to_be_visible()
@@ -578,8 +571,10 @@ def test_a_contract_that_the_stream_does_not_tell_of_is_asked_for_now_and_then(
         asked_for: list[str] = []
         tab.page.on("request", lambda request: asked_for.append(request.url))
         tab.go("/s/ESH2026")
-        until(tab.page, lambda: sum("/page/chart" in url for url in asked_for) > 1, "the chart stands still")
-        until(tab.page, lambda: any("/rail" in url for url in asked_for), "the rail stands still")
+        wait_on_page(
+            tab.page, lambda: sum("/page/chart" in url for url in asked_for) > 1, "the chart stands still"
+        )
+        wait_on_page(tab.page, lambda: any("/rail" in url for url in asked_for), "the rail stands still")
 
 
 def test_what_is_in_view_is_kept_in_the_address(opened: Opened) -> None:
