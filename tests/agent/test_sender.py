@@ -181,3 +181,74 @@ def test_a_push_under_way_is_ended_from_another_thread() -> None:
         assert waits == [0.0]
         near.close()
         sender.close()
+
+
+def test_a_push_goes_through_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with answering(answer(b'{"next": 1}')) as (port, received):
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
+        monkeypatch.setenv("no_proxy", "")
+        sender = Sender("http://outcry.example/prefix/", KEY, timeout_s=5)
+        assert sender.attempt("my feed", queue()) is None
+        sender.close()
+    assert received[0].startswith(b"POST http://outcry.example/prefix/api/ingest?feed=my+feed HTTP/1.1")
+
+
+@contextmanager
+def keeping(*answers: bytes) -> Iterator[tuple[int, list[int]]]:
+    """Start a server that sends one answer per request and keeps connections, but closes each after the last answer.
+
+    Yield its port, and the number of the connection by which each request came."""
+    left, requests = list(answers), list[int]()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            number = 0
+            while True:
+                try:
+                    talk, _ = listener.accept()
+                except OSError:
+                    return
+                number += 1
+                with suppress(OSError), talk:
+                    talk.settimeout(30)
+                    while True:
+                        whole(talk)
+                        requests.append(number)
+                        if not left:
+                            break
+                        talk.sendall(left.pop(0))
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1], requests
+        with suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+    thread.join(5)
+
+
+def test_pushes_share_a_connection_until_an_error() -> None:
+    """After an error the service may not have read the whole push, so the next one has a new connection."""
+    busy = answer(b'{"code":"starting","message":"wait","request_id":"1"}', "503 Unavailable")
+    taken = answer(b'{"next": 1}')
+    with keeping(taken, taken, busy, taken) as (port, requests):
+        sender = Sender(f"http://127.0.0.1:{port}", KEY, timeout_s=5)
+        progress = [sender.attempt("mine", queue()) is None for _ in range(4)]
+        sender.close()
+    assert progress == [True, True, False, True]
+    assert requests == [1, 1, 1, 2]
+
+
+def test_a_push_is_sent_once_by_a_connection_that_ends() -> None:
+    """The service closes a kept connection after it has read the push: it may have accepted it."""
+    with keeping(answer(b'{"next": 1}')) as (port, requests):
+        sender = Sender(f"http://127.0.0.1:{port}", KEY, timeout_s=5)
+        assert sender.attempt("mine", queue()) is None
+        assert sender.attempt("mine", queue()) == 0.0
+        assert isinstance(sender.problem, Unreachable)
+        assert requests == [1, 1]
+        sender.close()
+
+
+def test_a_key_that_no_header_may_have_is_refused() -> None:
+    with pytest.raises(ValueError, match="no header may have"):
+        Sender("http://127.0.0.1:1", "outcry_\r\nx: y")

@@ -14,11 +14,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 from tests.api.harness import Harness, Reply, build_harness, served
+from tests.timeouts import wait_until
 
 from outcry.access.licences import Licences
 from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.agent import pusher
 from outcry.agent.pusher import Pusher
+from outcry.agent.sender import Sender
 from outcry.api.app import Options, Services, create_app
 from outcry.client import ApiError, Unreachable
 from outcry.feeds import push_queue, pushed
@@ -271,8 +273,7 @@ def test_an_answer_waits_until_the_events_are_taken(monkeypatch: pytest.MonkeyPa
         wire = socket.create_connection(("127.0.0.1", harness.port), timeout=60)
         head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nx-api-key: {key}\r\ncontent-type: {MEDIA_TYPE}\r\n"
         wire.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
-        while not reader.reply:
-            time.sleep(0.01)
+        wait_until(lambda: reader.reply)
         reply = post(harness, key, body)
         assert refusal(reply)[:2] == (429, "rate_limited")
         assert (reply.headers["retry-after"], json.loads(reply.body)["retry_after_ms"]) == ("1", 500)
@@ -388,8 +389,7 @@ def test_a_service_started_anew_gets_the_last_seconds_again_and_is_told_where_th
         again.keys.create("ann@example.com", "free", 0, role="ingest")
         with served(again):
             one._sender.close()
-            one._sender._connection.port = again.port
-            one._sender._headers["x-api-key"] = ingest_key(again)
+            one._sender = Sender(f"http://127.0.0.1:{again.port}", ingest_key(again))
             one.push(ES, [trades(10_000, 500), Ended(START_NS)])
         found = second.reply[1, "replay", ES]
         (at,) = (place for place, event in enumerate(found) if isinstance(event, CaughtUp))
@@ -412,10 +412,10 @@ def test_a_pusher_gives_up_where_it_is_refused_or_not_answered(
     assert refused.value.code == "forbidden"
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
-    with pushing(port, "outcry_x") as one, pytest.raises(Unreachable, match="does not answer"):
+    with pushing(port, "outcry_x") as one, pytest.raises(Unreachable, match="does not respond"):
         one.push(ES, [trades(1)])
     for url in ("ftp://x", "http://", "http://x/?a=b", "nonsense"):
-        with pytest.raises(ValueError, match="no base address"):
+        with pytest.raises(ValueError, match="not a base URL"):
             Pusher(url, "outcry_x", "replay", CAPS)
 
 

@@ -202,6 +202,17 @@ def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> 
     assert headers["proxy-authorization"] == "Basic YW5uOnBAc3M="
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_service_on_this_machine_is_reached_without_a_proxy(
+    monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "")
+    with scripted([SYMBOLS]) as (url, received):
+        assert sync_call(url.replace("127.0.0.1", host), "symbols")
+    assert received.requests[0][1] == "/api/symbols"
+
+
 def test_a_cancelled_call_ends_at_once() -> None:
     async def work(port: int) -> None:
         async with AsyncClient(f"http://127.0.0.1:{port}", "a key", timeout_s=2) as client:

@@ -1,20 +1,16 @@
-"""One HTTP connection for pushes to a service, and the handling of its answers.
+"""Send pushes to a service over HTTP, and handle its answers.
 
-An event counts as accepted only after the service has confirmed it. The sender reads an answer up to a size limit and
-validates it.
+An event counts as accepted only after the service has confirmed it. The sender validates each answer.
 """
 
-import http.client
 import ssl
-from contextlib import suppress
 from dataclasses import dataclass
-from socket import SHUT_RDWR
 from typing import Protocol
-from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from outcry.client.errors import ApiError, Unreachable, error_from
+from outcry.client.transport import Response, Transport
 from outcry.trades.push_format import MEDIA_TYPE, WAIT_S, Push, write_push
 
 #: Longest wait for an answer: the service's own wait, and a margin.
@@ -23,7 +19,7 @@ LONGEST_PAUSE_S = 5.0
 #: Refusals that a retry resolves.
 _PASSING_REASONS = frozenset({"occupied", "disk_reserve"})
 _PASSING = frozenset((429, 500, 502, 503, 504))
-_MOST_ANSWER = 64 * 1024
+_MAX_ANSWER_BYTES = 64 * 1024
 
 
 class PushQueue(Protocol):
@@ -97,25 +93,15 @@ class Sender:
     """Sends pushes to a service, one after the other.
 
     url: base URL of the service. key: an API key for pushing. trust: trusted CAs for TLS, the system's by default.
-    Raises `ValueError` for an invalid URL. Attributes: `problem`, why the last attempt made no progress; `worked`,
-    whether the service ever accepted a push.
+    Raises `ValueError` for an invalid URL or key. Attributes: `problem`, why the last attempt made no progress;
+    `worked`, whether the service ever accepted a push.
     """
 
     def __init__(
         self, url: str, key: str, *, timeout_s: float = TIMEOUT_S, trust: ssl.SSLContext | None = None
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise ValueError(f"{url!r} is no base address of a service")
-        if parts.scheme == "https":
-            trust = trust or ssl.create_default_context()
-            self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                parts.hostname, parts.port, timeout=timeout_s, context=trust
-            )
-        else:
-            self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
-        self._base, self._path = url.rstrip("/"), f"{parts.path.rstrip('/')}/api/ingest"
-        self._headers = {"x-api-key": key, "content-type": MEDIA_TYPE, "accept": "application/json"}
+        headers = {"x-api-key": key, "content-type": MEDIA_TYPE, "accept": "application/json"}
+        self._transport = Transport(url, headers, timeout_s=timeout_s, tls=trust, max_bytes=_MAX_ANSWER_BYTES)
         self.problem: ApiError | Unreachable = Unreachable("nothing was tried")
         self.worked = False
 
@@ -131,7 +117,7 @@ class Sender:
             answer = self.post(feed, push)
         except (ApiError, Unreachable) as problem:
             answer = problem
-        later = record_result(queue, push, answer, self._base)
+        later = record_result(queue, push, answer, self._transport.base)
         if later is None:
             return None
         self.problem = later.problem
@@ -142,41 +128,29 @@ class Sender:
 
         Raises `ApiError` and `Unreachable`.
         """
-        status, response = self.ask(feed, write_push(push))
-        if status != 200:
-            raise error_from(status, response)
+        response = self.ask(feed, write_push(push))
+        if response.status != 200:
+            raise error_from(*response)
         try:
-            taken = msgspec.json.decode(response, type=_Answer).next
+            taken = msgspec.json.decode(response.body, type=_Answer).next
         except (msgspec.DecodeError, RecursionError) as problem:
-            self.close()  # the answer may be incomplete, and the next answer must not start with its remainder
-            raise Unreachable(f"{self._base} gave no answer of this service: {problem}") from problem
+            raise Unreachable(
+                f"{self._transport.base} gave no answer of this service: {problem}"
+            ) from problem
         self.worked = True
         return taken
 
-    def ask(self, feed: str, body: bytes) -> tuple[int, bytes]:
-        """Send a request body; return the status and the first 64 KiB of the answer. Raises `Unreachable`."""
-        try:
-            self._connection.request("POST", f"{self._path}?feed={quote(feed)}", body, self._headers)
-            response = self._connection.getresponse()
-            content = response.read(_MOST_ANSWER)
-        except (OSError, http.client.HTTPException) as problem:
-            self.close()
-            why = problem or type(problem).__name__
-            raise Unreachable(f"{self._base} does not answer: {why}") from problem
-        if response.status != 200:
-            self.close()  # the service may not have read the whole body
-        return response.status, content
+    def ask(self, feed: str, body: bytes) -> Response:
+        """Send a request body once; return the response of any status. Raises `Unreachable`."""
+        return self._transport.exchange("POST", "/api/ingest", {"feed": feed}, body)
 
     def abort(self) -> None:
-        """Abort a push that is in progress on another thread; it ends without an answer."""
-        socket = self._connection.sock
-        if socket is not None:
-            with suppress(OSError):
-                socket.shutdown(SHUT_RDWR)
+        """Abort a push that is in progress on another thread, which ends without an answer, and close."""
+        self._transport.abort()
 
     def close(self) -> None:
-        """Close the connection; the next push opens a new one."""
-        self._connection.close()
+        """Close the connection. A later push opens one of its own."""
+        self._transport.close()
 
 
 def _pause_s(problem: ApiError) -> float:

@@ -40,12 +40,12 @@ def _service(service: ServiceEndpoint) -> CheckResult:
     """
     sender = Sender(service.url, service.key, timeout_s=_TIMEOUT_S, trust=service.trust)
     try:
-        status, reply = sender.ask("check", b"")
+        reply = sender.ask("check", b"")
     except Unreachable as problem:
         return CheckResult("service", "", "reached", passed=False, code="unreachable", message=str(problem))
     finally:
         sender.close()
-    problem = error_from(status, reply)
+    problem = error_from(*reply)
     if isinstance(problem, ApiError) and problem.code == "invalid_request":
         return CheckResult("service", "", "key", passed=True, code="ok")
     if isinstance(problem, ApiError):

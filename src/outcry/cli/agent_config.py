@@ -9,7 +9,6 @@ import ssl
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +18,7 @@ import msgspec
 from outcry.access.key_format import is_well_formed
 from outcry.agent.http_transport import ServiceEndpoint
 from outcry.base.folders import default_configuration_folder
+from outcry.base.host_names import is_loopback_name
 from outcry.base.portable_files import is_open_to_others, write_private
 from outcry.cli.agent_feeds import BadConfig, Means, Planned, holds_secrets, planned, refuse_twins
 
@@ -91,19 +91,12 @@ def _address(url: str, *, insecure: bool) -> str:
         raise BadConfig(
             "service: The URL contains a user name or password. Remove it; the agent signs in with its key."
         )
-    if parts.scheme == "http" and not insecure and not _is_loopback(parts.hostname):
+    if parts.scheme == "http" and not insecure and not is_loopback_name(parts.hostname):
         raise BadConfig(
             "service: http:// would send your key and trades unencrypted. Use https://, or pass --insecure if you "
             "trust the network."
         )
     return url.rstrip("/")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _key(config: AgentConfig, folder: Path, environment: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""HTTP of the client, on the standard library: kept connections, proxies, limits of time and size.
+"""HTTP of the client and the agent, on the standard library: kept connections, proxies, limits of time and size.
 
 The API key is sent to the given host only: redirects are not followed, and `.netrc` is not read.
 """
@@ -6,7 +6,7 @@ The API key is sent to the given host only: redirects are not followed, and `.ne
 import ssl
 from base64 import b64encode
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from socket import SHUT_RDWR, socket
 from threading import Lock
@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from outcry.base.host_names import is_loopback_name
 from outcry.client.errors import Unreachable, error_from
 
 MAX_BYTES = 64 * 2**20
@@ -27,6 +28,14 @@ class _Exchange(NamedTuple):
     connection: HTTPConnection
     response: HTTPResponse
     socket: socket
+
+
+class Response(NamedTuple):
+    """A complete response. retry_after: its header of that name."""
+
+    status: int
+    body: bytes
+    retry_after: str | None
 
 
 class OpenStream:
@@ -57,12 +66,14 @@ class Transport:
     """Sends requests to one service. Thread-safe: concurrent requests use separate connections, which are reused.
 
     url: base URL (`https://host[:port][/prefix]`). headers: of every request. timeout_s: limit of each wait for the
-    network. tls: certificates to trust; None for those of the system. Raises `ValueError` for an invalid URL or key.
+    network. tls: certificates to trust; None for those of the system. max_bytes: largest body of a response. Raises
+    `ValueError` for an invalid URL or key.
     """
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], *, timeout_s: float, tls: ssl.SSLContext | None = None
-    ) -> None:
+        self, url: str, headers: Mapping[str, str], *,
+        timeout_s: float, tls: ssl.SSLContext | None = None, max_bytes: int = MAX_BYTES,
+    ) -> None:  # fmt: skip
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise ValueError(f"{url!r} is not a base URL; expected http(s)://host[:port][/prefix]")
@@ -70,33 +81,53 @@ class Transport:
             # the value is not repeated, because it may be the key
             raise ValueError("The API key or the language has characters that no header may have.")
         self.base = url.rstrip("/")
-        self._timeout_s = timeout_s
+        self._timeout_s, self._max_bytes = timeout_s, max_bytes
         self._route = _Route(parts, tls)
         self._headers = {"accept-encoding": "identity", **headers, **self._route.headers}
         self._idle: list[HTTPConnection] = []
+        self._busy: dict[HTTPConnection, socket] = {}
         self._lock = Lock()
         self._closed = False
 
     def request(self, method: str, path: str, query: Query) -> bytes:
         """Return the body of a successful response. Raises `ApiError` and `Unreachable`."""
-        exchange = self._send(method, path, query, {}, self._timeout_s)
+        response = self.exchange(method, path, query)
+        if response.status != _OK:
+            raise error_from(*response)
+        return response.body
+
+    def exchange(self, method: str, path: str, query: Query, content: bytes | None = None) -> Response:
+        """Send a request and return its response, whatever its status. Raises `Unreachable`.
+
+        content: body of the request. The transport never sends a request with a body twice.
+        """
+        exchange = self._send(method, path, query, {}, self._timeout_s, content)
+        response = exchange.response
         body = self._body(exchange)
-        if exchange.response.will_close:
-            exchange.connection.close()
-        else:
-            self._keep(exchange.connection)
-        if exchange.response.status != _OK:
-            raise error_from(exchange.response.status, body, exchange.response.headers["retry-after"])
-        return body
+        # After an error, the service may not have read the whole body of the request.
+        unread = content is not None and response.status != _OK
+        self._end(exchange.connection, keep=not response.will_close and not unread)
+        return Response(response.status, body, response.headers["retry-after"])
 
     def open(self, path: str, query: Query, headers: Mapping[str, str], timeout_s: float) -> OpenStream:
         """Open a response that does not end. timeout_s: limit of each wait for data. Raises as `request` does."""
         exchange = self._send("GET", path, query, headers, timeout_s)
         if exchange.response.status == _OK:
+            with self._lock:
+                self._busy.pop(exchange.connection, None)
             return OpenStream(exchange)
-        with closing(exchange.connection):
-            body = self._body(exchange)
+        body = self._body(exchange)
+        self._end(exchange.connection)
         raise error_from(exchange.response.status, body, exchange.response.headers["retry-after"])
+
+    def abort(self) -> None:
+        """Abort the requests that wait for a response on other threads; they raise `Unreachable`. Then close."""
+        with self._lock:
+            busy = list(self._busy.values())
+        self.close()
+        for used in busy:
+            with suppress(OSError):
+                used.shutdown(SHUT_RDWR)
 
     def close(self) -> None:
         """Close the idle connections. Connections in use are closed when their request ends."""
@@ -110,28 +141,38 @@ class Transport:
             self.close()
 
     def _send(
-        self, method: str, path: str, query: Query, headers: Mapping[str, str], timeout_s: float
+        self,
+        method: str,
+        path: str,
+        query: Query,
+        headers: Mapping[str, str],
+        timeout_s: float,
+        content: bytes | None = None,
     ) -> _Exchange:
         """Send a request and read the beginning of its response.
 
-        The service may have closed an idle connection meanwhile. The request is then sent again over a new one, which
-        is safe because no request of this client changes anything.
+        The service may have closed an idle connection meanwhile. A request without a body is then sent again over a new
+        connection, which is safe because no such request changes anything.
         """
         given = {name: value for name, value in query.items() if value is not None}
         target = self._route.target(path + (f"?{urlencode(given)}" if given else ""))
         sent = self._headers | dict(headers)
         if (kept := self._take()) is not None:
-            with suppress(ConnectionError):
-                return self._exchange(kept, method, target, sent, timeout_s)
-        return self._exchange(self._route.connection(), method, target, sent, timeout_s)
+            try:
+                return self._begin(kept, method, target, sent, timeout_s, content)
+            except ConnectionError:
+                if content is not None or self._closed:
+                    raise
+        return self._begin(self._route.connection(), method, target, sent, timeout_s, content)
 
-    def _exchange(
+    def _begin(
         self,
         connection: HTTPConnection,
         method: str,
         target: str,
         headers: Mapping[str, str],
         timeout_s: float,
+        content: bytes | None,
     ) -> _Exchange:
         connection.timeout = timeout_s
         try:
@@ -139,32 +180,38 @@ class Transport:
                 connection.connect()
             used = cast("socket", connection.sock)
             used.settimeout(timeout_s)
-            connection.request(method, target, headers=headers)
+            with self._lock:
+                self._busy[connection] = used
+            connection.request(method, target, content, headers)
             return _Exchange(connection, connection.getresponse(), used)
         except (OSError, HTTPException, ValueError) as error:
-            connection.close()
-            if isinstance(error, ConnectionError):
-                raise _Disconnected(f"{self.base} does not respond: {error}") from error
-            raise Unreachable(f"{self.base} does not respond: {error}") from error
+            self._end(connection)
+            kind = _Disconnected if isinstance(error, ConnectionError) else Unreachable
+            raise kind(self._failure(error)) from error
 
     def _body(self, exchange: _Exchange) -> bytes:
         try:
-            body = exchange.response.read(MAX_BYTES + 1)
+            body = exchange.response.read(self._max_bytes + 1)
         except (OSError, HTTPException) as error:
-            exchange.connection.close()
-            raise Unreachable(f"{self.base} does not respond: {error}") from error
-        if len(body) > MAX_BYTES:
-            exchange.connection.close()
-            raise Unreachable(f"{self.base} returned more than {MAX_BYTES} bytes")
+            self._end(exchange.connection)
+            raise Unreachable(self._failure(error)) from error
+        if len(body) > self._max_bytes:
+            self._end(exchange.connection)
+            raise Unreachable(f"{self.base} returned more than {self._max_bytes} bytes")
         return body
+
+    def _failure(self, error: Exception) -> str:
+        return f"{self.base} does not respond: {str(error) or type(error).__name__}"
 
     def _take(self) -> HTTPConnection | None:
         with self._lock:
             return self._idle.pop() if self._idle else None
 
-    def _keep(self, connection: HTTPConnection) -> None:
+    def _end(self, connection: HTTPConnection, *, keep: bool = False) -> None:
+        """Keep a connection for the next request, or close it."""
         with self._lock:
-            if not self._closed:
+            self._busy.pop(connection, None)
+            if keep and not self._closed:
                 self._idle.append(connection)
                 return
         connection.close()
@@ -175,7 +222,10 @@ class _Disconnected(Unreachable, ConnectionError):
 
 
 class _Route:
-    """The way to a service: directly, or through the proxy of the environment (`https_proxy`, `no_proxy`, …)."""
+    """The way to a service: directly, or through the proxy of the environment (`https_proxy`, `no_proxy`, …).
+
+    A service on this machine is always reached directly: a proxy would look for it on the proxy's own machine.
+    """
 
     def __init__(self, parts: SplitResult, tls: ssl.SSLContext | None) -> None:
         assert parts.hostname is not None
@@ -184,7 +234,7 @@ class _Route:
         self._tls = tls or (ssl.create_default_context() if self._secure else None)
         self._prefix = parts.path.rstrip("/")
         self._origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-        proxies = {} if proxy_bypass(self._host) else getproxies()
+        proxies = {} if is_loopback_name(self._host) or proxy_bypass(self._host) else getproxies()
         proxy = proxies.get(parts.scheme) or proxies.get("all")
         self._proxy = urlsplit(proxy if "//" in proxy else f"//{proxy}") if proxy else None
 

@@ -16,8 +16,9 @@ from outcry.access.licences import Licences, Scope
 from outcry.access.model import KeyRow, Role
 from outcry.access.tiers import ANONYMOUS, REQUESTS_ALLOWED, ApiTier
 from outcry.base.clock import Clock
+from outcry.base.host_names import is_loopback_name
 from outcry.base.redaction import holds_key
-from outcry.http.host_names import host_name, is_loopback_name, is_own_host
+from outcry.http.host_names import host_name, is_own_host
 from outcry.http.recently_used import RecentlyUsed
 from outcry.http.requests import Request
 from outcry.people.browser_sessions import BrowserSessions

@@ -4,9 +4,10 @@ An attacker's name can resolve to this service (DNS rebinding). A request with s
 endpoints that are reserved for this machine. An IP address cannot be misused in this way.
 """
 
-import ipaddress
 import re
 from urllib.parse import urlsplit
+
+from outcry.base.host_names import is_ip_address, is_loopback_name
 
 _HOST = re.compile(r"[0-9A-Za-z._\-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", re.ASCII)
 
@@ -23,22 +24,6 @@ def host_name(header: str) -> str:
     except ValueError:  # an invalid port or IPv6 address
         return ""
     return (found.hostname or "").lower() if readable else ""
-
-
-def is_ip_address(name: str) -> bool:
-    """Return whether a host name is an IP address."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
-def is_loopback_name(name: str) -> bool:
-    """Return whether a host name always means the machine itself."""
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    return is_ip_address(name) and ipaddress.ip_address(name).is_loopback
 
 
 def is_own_host(name: str, public_url: str) -> bool:

@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from outcry.http.host_names import host_name, is_ip_address, is_loopback_name
+from outcry.base.host_names import is_ip_address, is_loopback_name
+from outcry.http.host_names import host_name
 from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.people.refusals import Reason, Refused
 from outcry.people.service import SecondFactorRequired
