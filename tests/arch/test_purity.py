@@ -18,7 +18,10 @@ SOURCES = ROOT / "src" / "outcry"
 RUFF = Path(sys.executable).parent / "ruff"
 
 #: Modules that calculate with whole arrays.
-KERNELS = [SOURCES / "market" / f"{name}.py" for name in ("kernels", "profile_kernels", "volume_count")]
+KERNELS = [
+    SOURCES / "market" / f"{name}.py"
+    for name in ("kernels", "matching/counting", "profile_kernels", "volume_count")
+]
 PURE = sorted((SOURCES / "market").rglob("*.py"))
 EXACT = sorted((SOURCES / "market").rglob("*.py"))
 

@@ -1,0 +1,1 @@
+"""Finds the settings of a profile that reproduce the levels of another platform."""

@@ -1,0 +1,160 @@
+"""Counts TPOs and volume at the rows of a window, for every sampling and row height of the search.
+
+Each array is counted once from whole arrays of trades or bars, and all methods share it. The rules are those of
+`kernels` (rules §1, §2): a bracket counts at every row of its range, and a bar's volume is spread evenly over its
+range, with the remainder at its close.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from outcry.market.kernels import Ints
+from outcry.market.ladder import MAX_SESSION_ROWS, RangeTooWide, bracket_windows
+from outcry.market.matching.setting import EXACT, Sampling
+from outcry.market.profile_kernels import BarColumns, Columns, TradeColumns, cut
+from outcry.market.units import NANOS_PER_MINUTE
+from outcry.market.windows import Segment
+
+
+class RowCounts(NamedTuple):
+    """The counts of rows, lowest first. `first`: index of the lowest row, counted from price 0.
+
+    tied: indices of the rows with the largest count, ascending.
+    """
+
+    first: int
+    counts: list[int]
+    tied: list[int]
+
+
+class WindowCounts:
+    """The counts of one window: the rows of a recording inside half-open segments (ns UTC, ascending).
+
+    columns: trades, or bars of at most a minute, in any order. Raises `RangeTooWide`.
+    """
+
+    def __init__(self, columns: Columns, segments: Sequence[Segment]) -> None:
+        self._segments = segments
+        parts = [part for part in map(_traded, cut(columns, segments)) if len(part.at_ns)]
+        self._trades = [part for part in parts if isinstance(part, TradeColumns)]
+        self._minutes = _joined([_bars_of(part, _minutes_of(part)) for part in parts])
+        self._bars: dict[int, BarColumns] = {1: self._minutes}
+        self._volume: dict[int, Ints] = {}
+        if len(self._minutes.at_ns):
+            self.low, self.high = int(self._minutes.low.min()), int(self._minutes.high.max())
+            if self.high - self.low >= MAX_SESSION_ROWS:
+                raise RangeTooWide(self.low, self.high, MAX_SESSION_ROWS)
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing traded in the window."""
+        return not len(self._minutes.at_ns)
+
+    @property
+    def has_trades(self) -> bool:
+        """Return whether the recording has trades, not bars."""
+        return bool(self._trades)
+
+    def count(self, sampling: Sampling, row_ticks: int) -> RowCounts:
+        """Return the counts of one sampling in rows of `row_ticks` ticks, anchored at price 0."""
+        if sampling.placement == "close_up":
+            first, counts = self._closes(sampling, row_ticks)
+        elif sampling.basis == "tpo":
+            first, counts = self._tpos(sampling.bar_minutes, row_ticks)
+        else:
+            first, counts = self._merged(self._spread(sampling.bar_minutes), row_ticks)
+        return RowCounts(first, counts.tolist(), np.flatnonzero(counts == counts.max()).tolist())
+
+    def _tpos(self, bar_minutes: int, row_ticks: int) -> tuple[int, Ints]:
+        brackets = self._bars_of(bar_minutes)
+        low, high = brackets.low // row_ticks, brackets.high // row_ticks
+        first = self.low // row_ticks
+        rows = self.high // row_ticks - first + 2
+        steps = np.bincount(low - first, minlength=rows) - np.bincount(high - first + 1, minlength=rows)
+        return first, np.cumsum(steps)[:-1]
+
+    def _closes(self, sampling: Sampling, row_ticks: int) -> tuple[int, Ints]:
+        bars = self._bars_of(sampling.bar_minutes)
+        rows = -(-bars.close // row_ticks)
+        first = int(rows.min())
+        if sampling.basis == "tpo":
+            return first, np.bincount(rows - first)
+        return first, np.bincount(rows - first, bars.volume_lots).astype(np.int64)
+
+    def _spread(self, bar_minutes: int) -> Ints:
+        """Return the volume at each tick from the window's low."""
+        found = self._volume.get(bar_minutes)
+        if found is None:
+            rows = self.high - self.low + 1
+            found = np.zeros(rows, np.int64)
+            if bar_minutes == EXACT:
+                for part in self._trades:
+                    at = np.bincount(part.price_ticks - self.low, part.size_lots, rows)
+                    found += at.astype(np.int64)
+            else:
+                found += _spread(self._bars_of(bar_minutes), self.low, rows)
+            self._volume[bar_minutes] = found
+        return found
+
+    def _merged(self, volume: Ints, row_ticks: int) -> tuple[int, Ints]:
+        first = self.low // row_ticks
+        before = self.low - first * row_ticks
+        after = -(before + len(volume)) % row_ticks
+        return first, np.pad(volume, (before, after)).reshape(-1, row_ticks).sum(axis=1)
+
+    def _bars_of(self, bar_minutes: int) -> BarColumns:
+        found = self._bars.get(bar_minutes)
+        if found is None:
+            starts = np.array([start for start, _ in bracket_windows(self._segments, bar_minutes)], np.int64)
+            bars = np.searchsorted(starts, self._minutes.at_ns, side="right")
+            found = self._bars[bar_minutes] = _bars_of(self._minutes, bars)
+        return found
+
+
+def _traded(part: Columns) -> Columns:
+    """Return the rows that traded. A row of size 0 did not (rules §2)."""
+    if part[-1].all():
+        return part
+    traded = part[-1] > 0
+    if isinstance(part, TradeColumns):
+        return TradeColumns(part.at_ns[traded], part.price_ticks[traded], part.size_lots[traded])
+    return BarColumns(*(column[traded] for column in part))
+
+
+def _minutes_of(part: Columns) -> Ints:
+    return part.at_ns // NANOS_PER_MINUTE
+
+
+def _bars_of(part: Columns, group: Ints) -> BarColumns:
+    """Return one bar for each run of rows with the same group number; rows are in order of time."""
+    bars = _as_bars(part)
+    starts = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
+    ends = np.concatenate((starts[1:], [len(group)])) - 1
+    return BarColumns(
+        bars.at_ns[starts], bars.opened[starts], np.maximum.reduceat(bars.high, starts),
+        np.minimum.reduceat(bars.low, starts), bars.close[ends], np.add.reduceat(bars.volume_lots, starts),
+    )  # fmt: skip
+
+
+def _as_bars(part: Columns) -> BarColumns:
+    """Return each trade as a bar of one price."""
+    if isinstance(part, BarColumns):
+        return part
+    price = part.price_ticks
+    return BarColumns(part.at_ns, price, price, price, price, part.size_lots.astype(np.int64))
+
+
+def _joined(parts: Sequence[BarColumns]) -> BarColumns:
+    if not parts:
+        return BarColumns(*(np.zeros(0, np.int64) for _ in BarColumns._fields))
+    return BarColumns(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _spread(bars: BarColumns, base: int, rows: int) -> Ints:
+    """Return the volume of bars at `rows` ticks from `base`: spread evenly, the remainder at the close (rules §2)."""
+    share, rest = np.divmod(bars.volume_lots, bars.high - bars.low + 1)
+    first, after = bars.low - base, bars.high - base + 1
+    steps = np.bincount(first, share, rows + 1) - np.bincount(after, share, rows + 1)
+    return (np.cumsum(steps)[:rows] + np.bincount(bars.close - base, rest, rows)).astype(np.int64)

@@ -1,0 +1,237 @@
+"""The search for the settings of another platform: settings drawn at random are found, the nearest come first."""
+
+import random
+from dataclasses import replace
+from datetime import date
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.market import match_oracle as oracle
+
+from outcry.market.matching.counting import WindowCounts
+from outcry.market.matching.growth import Growth, trimmed
+from outcry.market.matching.hours import choices
+from outcry.market.matching.scale import scales_of
+from outcry.market.matching.search import Window, numbers_of, samplings, search
+from outcry.market.matching.setting import (
+    PERCENTS,
+    ROW_TICKS,
+    Sampling,
+    Setting,
+    cost,
+    default_setting,
+    differences,
+)
+from outcry.market.matching.target import Target
+from outcry.market.methods import DALTON, PRESETS, Method, PocTie
+from outcry.market.profile import value_area
+from outcry.market.profile_kernels import BarColumns, TradeColumns
+from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_MINUTE
+from outcry.trades.reference_tables import load_reference
+
+TICK_E9 = 250_000_000
+CONTRACT = "ESZ2026"
+DAY = date(2026, 11, 19)
+HOURS = choices(load_reference().calendar, "ES", DAY)
+
+
+def walk(seed: int, count: int) -> list[oracle.Trade]:
+    """Return trades of a trade date in order of time: a random walk that reverts, busiest in regular hours."""
+    rng = np.random.default_rng(seed)
+    (start, end), (opened, closed) = HOURS["trade_date"][0], HOURS["rth"][0]
+    at = np.sort(
+        np.concatenate(
+            [rng.integers(start, end, count // 3), rng.integers(opened, closed, count - count // 3)]
+        )
+    )
+    steps = rng.choice([-1, 0, 1], count, p=(0.15, 0.7, 0.15))
+    prices, price = [], 26_600
+    for step in steps.tolist():
+        price += step if abs(price + step - 26_600) < 90 else -step
+        prices.append(price)
+    return list(zip(at.tolist(), prices, rng.integers(1, 40, count).tolist(), strict=True))
+
+
+def windows(trades: list[oracle.Trade]) -> list[Window]:
+    at, price, size = (np.array(column, np.int64) for column in zip(*trades, strict=True))
+    columns = TradeColumns(at, price, size)
+    counted = [Window(CONTRACT, name, WindowCounts(columns, segments)) for name, segments in HOURS.items()]
+    return [window for window in counted if not window.counts.is_empty]
+
+
+def drawn(chance: random.Random) -> Setting:
+    """Return any setting of the search."""
+    sampling = chance.choice(list(samplings(trades=True)))
+    row_ticks = chance.choice(ROW_TICKS)
+    step, pair = chance.choice([(1, "full"), (2, "full"), (2, "trim")])
+    method = Method(
+        "", sampling.basis, chance.choice(PERCENTS), step, pair, chance.choice(["up", "down", "both"]),
+        chance.choice(["ge", "gt", "floor"]), chance.choice(get_args(PocTie)), chance.choice(["all", "printed"]),
+        sampling.placement,
+    )  # fmt: skip
+    label, _ = chance.choice(scales_of(sampling, row_ticks))
+    return Setting(CONTRACT, chance.choice(list(HOURS)), sampling, row_ticks, label, method)
+
+
+def target_of(levels: tuple[float, float, float, float], *, vpoc: bool) -> Target:
+    poc, val, vah, by_volume = (int(level * TICK_E9) for level in levels)
+    return Target(poc, val, vah, by_volume if vpoc else None, TICK_E9)
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(12), *(pytest.param(n, marks=pytest.mark.soak) for n in range(12, 100))]
+)
+def test_a_setting_drawn_at_random_is_found(seed: int) -> None:
+    """The oracle computes the numbers. An answer at distance 0 has the same ones, within half a tick."""
+    chance, trades = random.Random(seed), walk(seed, 4000)
+    setting = drawn(chance)
+    levels = oracle.levels(trades, HOURS[setting.hours], setting)
+    counted = windows(trades)
+    own = next(window for window in counted if window.hours == setting.hours)
+    assert [value / 2 for value in numbers_of(own, setting)] == list(levels)
+    found = search(counted, target_of(levels, vpoc=bool(seed % 2)), CONTRACT)
+    best = found.matches[0]
+    assert best.distance == 0
+    assert [
+        abs(value / 2 - level) <= 0.5 for value, level in zip(best.numbers[:3], levels, strict=False)
+    ] == [True] * 3
+    ours = default_setting(CONTRACT)
+    assert cost(best.setting, ours, trades=True) <= cost(setting, ours, trades=True)
+
+
+def test_our_own_numbers_come_first() -> None:
+    counted = windows(walk(1, 3000))
+    ours = next(window for window in counted if window.hours == "rth")
+    numbers = numbers_of(ours, default_setting(CONTRACT))
+    found = search(counted, target_of(tuple(value / 2 for value in numbers), vpoc=True), CONTRACT)
+    assert replace(found.matches[0].setting.method, name="dalton") == DALTON
+    assert found.matches[0].setting.hours == "rth"
+    assert found.ours is not None
+    assert (found.ours.distance, found.ours.numbers) == (0, numbers)
+
+
+def test_numbers_of_nobody_give_the_nearest() -> None:
+    """A POC above the day's high by 40 ticks is at least so far from every POC, and distances ascend."""
+    trades = walk(2, 3000)
+    top = max(price for _, price, _ in trades) + 40
+    found = search(windows(trades), target_of((top, top - 60, top, 0), vpoc=False), CONTRACT)
+    distances = [match.distance for match in found.matches]
+    assert distances == sorted(distances)
+    assert distances[0] > 30
+    assert found.ours is not None
+    assert found.ours.distance >= distances[0]
+
+
+def test_the_nearest_is_no_farther_than_any_drawn_setting() -> None:
+    """The bound of the search leaves out nothing that is nearer than what it lists."""
+    trades = walk(3, 3000)
+    counted = windows(trades)
+    of_hours = {window.hours: window for window in counted}
+    target = target_of((26_611, 26_570, 26_633, 26_590), vpoc=True)
+    best = search(counted, target, CONTRACT).matches[0].distance
+    chance = random.Random(3)
+    for _ in range(300):
+        setting = drawn(chance)
+        if setting.hours in of_hours:
+            assert target.distance(numbers_of(of_hours[setting.hours], setting)) >= best
+
+
+def test_bars_have_no_exact_volume() -> None:
+    """Two minute bars; the volume of the first, 10 lots over 5 ticks, and of the second, 7 over 2, spread evenly.
+
+    Ticks 100 to 104 get 2 lots each, 103 and 104 then 3 more, and 1 remains at the close of the second bar, 103.
+    """
+    opened = HOURS["rth"][0][0]
+    at = np.array([opened, opened + NANOS_PER_MINUTE])
+    low, high, close = np.array([100, 103]), np.array([104, 104]), np.array([101, 103])
+    counts = WindowCounts(BarColumns(at, low, high, low, close, np.array([10, 7])), HOURS["rth"])
+    assert not counts.has_trades
+    assert counts.count(Sampling("volume", "range", 1), 1)[:2] == (100, [2, 2, 2, 6, 5])
+    assert counts.count(Sampling("tpo", "range", 30), 2) == (50, [1, 1, 1], [0, 1, 2])
+    assert counts.count(Sampling("volume", "close_up", 1), 2)[:2] == (51, [10, 7])
+    assert {sampling.bar_minutes for sampling in samplings(trades=False)} == {1, 5, 15, 30, 60}
+
+
+@given(
+    st.lists(st.integers(0, 6), min_size=1, max_size=25).filter(any),
+    st.data(),
+)
+def test_a_recorded_growth_stops_where_the_value_area_ends(counts: list[int], data: st.DataObject) -> None:
+    poc = data.draw(st.sampled_from([row for row, count in enumerate(counts) if count]))
+    step, pair = data.draw(st.sampled_from([(1, "full"), (2, "full"), (2, "trim")]))
+    method = Method(
+        "", percent=data.draw(st.integers(1, 100)), step=step, pair=pair,
+        side_tie=data.draw(st.sampled_from(["up", "down", "both"])),
+        stop=data.draw(st.sampled_from(["ge", "gt", "floor"])),
+    )  # fmt: skip
+    growth = Growth(counts, poc, method)
+    area = growth.reached(method.needed(sum(counts)))
+    assert area is not None
+    assert (*trimmed(counts, poc, area), area.captured) == value_area(counts, poc, method)
+    if not growth.met_tie:
+        assert growth.areas == Growth(counts, poc, replace(method, side_tie="down")).areas
+
+
+@pytest.mark.parametrize(
+    ("given_e9", "half_ticks", "distance"),
+    [
+        (6650_250_000_000, 53202, 0),
+        (6650_250_000_000, 53203, 0),  # the middle of two ticks, half a tick above
+        (6650_300_000_000, 53202, 0),  # 6650.25 rounded to one decimal
+        (6650_500_000_000, 53202, 1),
+        (6650_000_000_000, 53203, 1),
+        (6655_250_000_000, 53202, 20),
+    ],
+)
+def test_distances_in_ticks(given_e9: int, half_ticks: int, distance: int) -> None:
+    target = Target(given_e9, given_e9, given_e9, given_e9, TICK_E9)
+    assert target.from_poc(half_ticks) == target.from_vpoc(half_ticks) == distance
+    assert target.from_area(half_ticks, half_ticks) == 2 * distance
+
+
+def test_differences_name_each_part_once() -> None:
+    """A volume POC differs in what is counted; its bars differ only if trades are recorded and it uses bars."""
+    ours = default_setting(CONTRACT)
+    volume = replace(
+        ours, sampling=Sampling("volume", "range", 1), method=replace(DALTON, basis="volume", percent=68)
+    )
+    assert differences(ours, ours, trades=True) == []
+    assert [part for part, _, _ in differences(volume, ours, trades=False)] == ["basis", "percent"]
+    assert [part for part, _, _ in differences(volume, ours, trades=True)] == ["basis", "bars", "percent"]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_named_and_costs_no_more_than_one_difference(name: str) -> None:
+    method = PRESETS[name]
+    minutes = 30 if (method.basis, method.placement) == ("tpo", "range") else 1
+    setting = replace(
+        default_setting(CONTRACT),
+        sampling=Sampling(method.basis, method.placement, minutes),
+        method=replace(method, name=""),
+    )
+    assert setting.preset == name
+    assert cost(setting, default_setting(CONTRACT), trades=False) <= 1 + (method.basis == "volume")
+
+
+def test_hours_of_a_trade_date() -> None:
+    """ES on 2026-11-19, in UTC: New York is five hours behind, Chicago six."""
+    midnight = 20_776 * 24 * NANOS_PER_HOUR  # days from 1970-01-01 to 2026-11-19
+    quarter = 15 * NANOS_PER_MINUTE
+
+    def at(*quarters: int) -> tuple[int, int]:
+        return midnight + quarters[0] * quarter, midnight + quarters[1] * quarter
+
+    assert HOURS["rth"] == (at(58, 85),)
+    assert HOURS["rth:cash"] == (at(58, 84),)
+    assert HOURS["overnight"] == (at(-11, -8), at(-4, 58))
+    assert HOURS["full"] == (at(-11, -8), at(-4, 58), at(58, 85))
+    assert HOURS["trade_date"] == (at(-4, 88),)
+    assert HOURS["day@UTC"] == (at(0, 96),)
+    assert HOURS["rth@UTC"] == (at(38, 65),)
+    assert HOURS["rth@America/Chicago"] == (at(62, 89),)
+    assert "rth@America/New_York" not in HOURS  # the product's own zone
+    assert "rth@Europe/London" not in HOURS  # in winter the same as UTC
+    assert choices(load_reference().calendar, "ES", date(2026, 11, 26)) == {}  # Thanksgiving
