@@ -122,14 +122,14 @@ site: $(READY)   ## build the documentation site in build/site; every warning is
 
 docs: $(READY)   ## regenerate the generated pages and pictures, and the OpenAPI snapshot
 	$(BIN)/python tests/arch/settings_page.py > docs/reference/settings.md
-	$(BIN)/python tests/arch/alerts_page.py > docs/reference/alerts.md
-	$(BIN)/python tests/arch/connections_page.py > docs/reference/connections.md
+	$(BIN)/python -m tests.arch.alerts_page > docs/reference/alerts.md
+	$(BIN)/python -m tests.arch.connections_page > docs/reference/connections.md
 	$(BIN)/python tests/arch/logs_page.py > docs/reference/logs.md
 	@mkdir -p build
 	$(BIN)/python tests/arch/client_methods.py > build/endpoints.py && mv build/endpoints.py src/outcry/client/endpoints.py
 	$(BIN)/python -m outcry.http.errors_page > docs/reference/errors.md
 	$(BIN)/python tests/arch/decisions_page.py > docs/decisions/index.md
-	$(BIN)/python tools/docs_pictures.py
+	$(BIN)/python -m tools.docs_pictures
 	$(BIN)/python tests/arch/llms_page.py > docs/llms.txt
 	$(BIN)/python -m tests.api.record_examples > build/examples.json && mv build/examples.json src/outcry/api/examples.json
 	$(BIN)/python -m outcry.api.openapi > tests/api/openapi.json

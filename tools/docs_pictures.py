@@ -1,12 +1,16 @@
-"""Draw the pictures of the explanation pages: `python tools/docs_pictures.py` writes docs/images/*.svg.
+"""Draw the pictures of the documents: `python -m tools.docs_pictures` writes docs/images/*.svg.
 
-All levels in a picture come from the product's own functions. A test compares the files with the output.
+All levels in a picture come from the product's own functions, all states from its tables. A test compares the files
+with the output.
 """
 
 from collections.abc import Iterator, Sequence
 from datetime import date
-from html import escape
 from pathlib import Path
+
+from tools.drawing import INK, MUTED, POC, TAIL, VALUE, Drawing
+from tools.state_pictures import state_picture
+from tools.state_tables import diagrams
 
 from outcry.market.day_type import DayType, day_type
 from outcry.market.ladder import IB_BRACKETS, Bracket, Ladder
@@ -16,7 +20,6 @@ from outcry.market.profile import SessionProfile, profile_of, value_area
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 LETTER, ROW = 9, 15  # width of a letter and height of a row, in pixels
-INK, MUTED, VALUE, POC, TAIL, LINE = "#1d2733", "#5c6b7a", "#d7e6f8", "#c2410c", "#fde68a", "#c5ced8"
 #: A bracket of a picture: open, high, low and close in ticks.
 Prices = tuple[int, int, int, int]
 
@@ -39,39 +42,6 @@ def between(*ranges: tuple[int, int]) -> list[Prices]:
     return [(low, high, low, high) for low, high in ranges]
 
 
-class Drawing:
-    """An SVG picture: elements on a light card, readable on light and dark pages."""
-
-    def __init__(self, title: str, width: int, height: int) -> None:
-        self.title, self.width, self.height = title, width, height
-        self.parts: list[str] = []
-
-    def text(
-        self, x: float, y: float, words: str, *, ink: str = INK, size: int = 12, mono: bool = False,
-        bold: bool = False, end: bool = False,
-    ) -> None:  # fmt: skip
-        """Write a line of text with its baseline at y."""
-        family = "ui-monospace,Menlo,Consolas,monospace" if mono else "system-ui,Segoe UI,sans-serif"
-        style = f'font-family="{family}" font-size="{size}" fill="{ink}"'
-        style += ' font-weight="700"' * bold + ' text-anchor="end"' * end
-        self.parts.append(f'<text x="{x:g}" y="{y:g}" {style} xml:space="preserve">{escape(words)}</text>')
-
-    def box(self, x: float, y: float, width: float, height: float, fill: str) -> None:
-        """Fill a rectangle."""
-        self.parts.append(f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}"/>')
-
-    def line(self, x1: float, y1: float, x2: float, y2: float, ink: str, *, dashed: bool = False) -> None:
-        """Draw a line."""
-        dash = ' stroke-dasharray="5 4"' * dashed
-        self.parts.append(f'<path d="M{x1:g} {y1:g}L{x2:g} {y2:g}" stroke="{ink}" stroke-width="1.5"{dash}/>')
-
-    def svg(self) -> str:
-        """Return the file's text."""
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" role="img">'
-        card = f'<rect width="{self.width}" height="{self.height}" rx="8" fill="#fbfcfd" stroke="{LINE}"/>'
-        return "\n".join([head, f"<title>{escape(self.title)}</title>", card, *self.parts, "</svg>"]) + "\n"
-
-
 def draw_profile(
     drawing: Drawing, x: float, top: float, ladder: Ladder, highest: int, *, value: tuple[int, int] | None = None,
     poc: int | None = None, marked: Sequence[int] = (), prices: bool = True,
@@ -88,7 +58,7 @@ def draw_profile(
         if price in marked:
             drawing.box(start - 3, y - 11, max(len(letters), 1) * LETTER + 6, ROW, TAIL)
         if prices:
-            drawing.text(start - 8, y, str(price), ink=MUTED, size=11, mono=True, end=True)
+            drawing.text(start - 8, y, str(price), ink=MUTED, size=11, mono=True, anchor="end")
         for column, letter in enumerate(letters):
             ink = POC if price == poc else INK
             drawing.text(start + column * LETTER, y, letter, ink=ink, mono=True, bold=price == poc)
@@ -227,6 +197,8 @@ def pictures() -> Iterator[tuple[str, str]]:
     yield "poor-high.svg", poor_high_picture().svg()
     yield "day-types.svg", day_types_picture().svg()
     yield "naked-poc.svg", naked_poc_picture().svg()
+    for diagram in diagrams():
+        yield diagram.file_name, state_picture(diagram).svg()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Generate the page about alerts: `python tests/arch/alerts_page.py > docs/reference/alerts.md`.
+"""Generate the page about alerts: `python -m tests.arch.alerts_page > docs/reference/alerts.md`.
 
 Types, severities, numbers, parameters and diagrams come from the tables of the program. A test compares the page in the
 repository with the output.
@@ -6,20 +6,14 @@ repository with the output.
 
 import sys
 from collections.abc import Iterator
-from enum import StrEnum
-from types import ModuleType
+
+from tools.state_tables import FAMILIES, alert_diagram
 
 from outcry.answers.alerts import PRICE_PARAMS
-from outcry.market.alerts import ib_break, naked_poc, poor, va_accept, va_reject, va_test
+from outcry.market.alerts import poor, va_accept, va_reject, va_test
 from outcry.market.alerts.edge import LEAST_ARM_TICKS, TOLERANCE_TICKS
 from outcry.market.alerts.machine import AlertType
 from outcry.market.units import NANOS_PER_MINUTE
-
-#: The families in the order in which one event fires their alerts.
-FAMILIES: dict[str, ModuleType] = {
-    "ib-break": ib_break, "va-reject": va_reject, "va-accept": va_accept, "naked-poc": naked_poc, "va-test": va_test,
-    "poor": poor,
-}  # fmt: skip
 
 
 def _minutes(ns: int) -> int:
@@ -28,7 +22,7 @@ def _minutes(ns: int) -> int:
 
 _HEAD = f"""# Alerts
 
-<!-- Made by `python tests/arch/alerts_page.py`; a test compares them. -->
+<!-- Made by `python -m tests.arch.alerts_page`; a test compares them. -->
 
 Educational context, not advice: an alert says what was traded where, and never what to do about it.
 
@@ -226,24 +220,21 @@ def _kind(param: str) -> str:
     return "text" if param in {"observed", "approach", "formedOn", "basis", "event"} else "number"
 
 
-def diagram(family: ModuleType) -> Iterator[str]:
-    """Return the table of a family as a Mermaid state diagram, without transitions from a phase to itself."""
-    phases: list[StrEnum] = list(family.Phase)
-    yield f"```mermaid\nstateDiagram-v2\n    [*] --> {phases[0]}\n"
-    for (of, sign), to in family.TRANSITIONS.items():
-        if of is not to:
-            yield f"    {of} --> {to}: {sign}\n"
-    for phase in phases:
-        if all(to is phase for (of, _), to in family.TRANSITIONS.items() if of is phase):
-            yield f"    {phase} --> [*]\n"
-    yield "```\n"
+def diagram(family: str) -> Iterator[str]:
+    """Return the states of a family as a picture, and as a table that opens on a click."""
+    found = alert_diagram(family)
+    yield f"![{found.title}](../images/{found.file_name})\n\n<details markdown>\n<summary>As a table</summary>\n\n"
+    yield "| state | observation | next state |\n|---|---|---|\n"
+    for of, to, sign in found.transitions:
+        yield f"| {of} | {sign} | {to} |\n"
+    yield "\n</details>\n"
 
 
 def page() -> str:
     """Return the page."""
     diagrams = (
-        f"\n### {', '.join(f'`{kind}`' for kind in _types(name))}\n\n{''.join(diagram(family))}"
-        for name, family in FAMILIES.items()
+        f"\n### {', '.join(f'`{kind}`' for kind in _types(name))}\n\n{''.join(diagram(name))}"
+        for name in FAMILIES
     )
     return (
         _HEAD
@@ -251,7 +242,8 @@ def page() -> str:
         + _BETWEEN
         + "".join(params_table())
         + "\n## State diagrams\n\nEach edge, side of the initial balance, POC or poor extreme has a state of its own. "
-        "Times are exchange time. The diagrams leave out observations that do not change the state.\n"
+        "Times are exchange time. The diagrams leave out observations that do not change the state. A dot leads to the "
+        "first state, a ring marks a final one, and transitions that fire an alert are orange.\n"
         + "".join(diagrams)
     )
 

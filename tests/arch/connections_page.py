@@ -1,11 +1,12 @@
-"""Generate docs/reference/connections.md: states and transitions of a connection, from the tables of the program."""
+"""Generate the page about connections: `python -m tests.arch.connections_page > docs/reference/connections.md`."""
 
 import sys
 from collections.abc import Iterator
-from itertools import pairwise
+
+from tools.state_tables import connection_diagram
 
 from outcry.base.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S
-from outcry.connections.lifecycle import RESTING, TRANSITIONS, Sign
+from outcry.connections.lifecycle import TRANSITIONS, Sign
 from outcry.connections.model import ConnectionPhase
 from outcry.feeds.shared_session import MAX_REFUSALS
 
@@ -77,24 +78,13 @@ user then has prior levels at once.
 """
 
 
-def diagram() -> Iterator[str]:
-    """Return the transition table as a Mermaid state diagram.
-
-    Transitions among the retried phases, and from every phase to `paused`, are described once instead of twelve times.
-    """
-    yield "```mermaid\nstateDiagram-v2\n    [*] --> connecting\n    state tried {\n"
-    running = [phase for phase in ConnectionPhase if phase not in RESTING]
-    for phase, after in pairwise(running):
-        yield f"        {phase} --> {after}\n        {after} --> {phase}\n"
-    yield "    }\n"
-    first = running[0]
-    for sign in Sign:
-        to = TRANSITIONS[first, sign]
-        if to in RESTING:
-            yield f"    tried --> {to}: {sign}\n"
-    for phase in RESTING:
-        yield f"    {phase} --> {TRANSITIONS[phase, Sign.REQUESTED]}: {Sign.REQUESTED}\n"
-    yield "```\n"
+def diagram() -> str:
+    """Return the picture of the phases, and its explanation."""
+    found = connection_diagram()
+    return (
+        f"![{found.title}](../images/{found.file_name})\n\nThe picture shows the usual order. "
+        "The service can also change from any phase in the dashed frame to any other one there.\n"
+    )
 
 
 def table() -> Iterator[str]:
@@ -116,7 +106,7 @@ def page() -> str:
     """Return the page."""
     phases = "".join(f"| `{phase}` | {_PHASES[phase]} |\n" for phase in ConnectionPhase)
     signs = "".join(f"| `{sign}` | {_SIGNS[sign]} |\n" for sign in Sign)
-    return _HEAD + phases + _BETWEEN + signs + "".join(table()) + "\n" + "".join(diagram()) + _AFTER
+    return _HEAD + phases + _BETWEEN + signs + "".join(table()) + "\n" + diagram() + _AFTER
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def tracked() -> list[Path]:
 
 def test_the_page_on_connections_is_what_the_program_does() -> None:
     assert (DOCS / "reference" / "connections.md").read_text() == connections_page(), (
-        "python tests/arch/connections_page.py > docs/reference/connections.md"
+        "python -m tests.arch.connections_page > docs/reference/connections.md"
     )
 
 
@@ -63,7 +63,7 @@ def test_the_page_on_settings_is_what_the_program_says() -> None:
 
 def test_the_page_on_alerts_is_what_the_tables_say() -> None:
     assert (DOCS / "reference" / "alerts.md").read_text() == alerts_page(), (
-        "python tests/arch/alerts_page.py > docs/reference/alerts.md"
+        "python -m tests.arch.alerts_page > docs/reference/alerts.md"
     )
 
 

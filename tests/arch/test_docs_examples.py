@@ -29,7 +29,6 @@ from outcry.trades.reference_tables import load_reference
 TEXT = {"text"}
 #: Languages whose blocks have a check of their own elsewhere.
 CHECKED_ELSEWHERE = {
-    "mermaid": "compared with the tables of the program: test_docs.py, tests/market/test_scenarios.py",
     "csv": "read by tests/market/test_reference_data.py",
     "http": "an exchange of the stream ticket: tests/api/test_api_stream.py",
     "ini": "a unit of systemd, which tests cannot start; its command is parsed here",

@@ -20,6 +20,7 @@ from tests.arch.llms_page import SOURCES, pages, site
 from tests.arch.llms_page import page as llms_page
 from tests.web.browsing import launch
 from tools.docs_pictures import pictures
+from tools.state_tables import diagrams
 
 ZENSICAL = Path(sys.executable).with_name("zensical")
 #: The questions of a reader, and a text of the page that answers each.
@@ -190,6 +191,14 @@ def test_the_list_for_language_models_names_every_page(built: Path) -> None:
 
 def test_the_list_of_decisions_is_current() -> None:
     assert (DOCS / "decisions" / "index.md").read_text() == decisions_page(), "run `make docs`"
+
+
+def test_state_diagrams_are_pictures(built: Path) -> None:
+    """Each diagram is shown by a page. No page has Mermaid source, which the site would show as text."""
+    text = "".join(path.read_text() for path in DOCS.rglob("*.md"))
+    assert "```mermaid" not in text
+    shown = {Path(asset).name for path in built.rglob("*.html") for asset in read(path).assets}
+    assert [one.name for one in diagrams() if one.file_name not in shown] == []
 
 
 def test_pictures_are_what_the_program_computes() -> None:
