@@ -3,7 +3,7 @@
 import pytest
 
 from outcry.answers.value_relation import tpos_around, value_relation
-from outcry.wire.answers import ProfileRow
+from outcry.wire.profile import ProfileRow
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,15 @@ from outcry.access.licences import Licences, Scope
 from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.access.model import GrantRow, KeyRow, Role, Tier
 from outcry.answers.live_answers import LiveAnswer
+from outcry.answers.profiles import ProfileRequest
 from outcry.answers.query import SymbolStatus
 from outcry.api.app import Application, Options, Services, create_app
 from outcry.base.errors import NoLicensedSource, NotFound, UnknownSymbol
 from outcry.database.errors import StoreBusy
 from outcry.http.server import Binding, build_server
 from outcry.live.registry import Registry
-from outcry.wire.answers import Answer, HistoryAnswer, LevelsAnswer, ProfileAnswer
+from outcry.wire.answers import Answer, HistoryAnswer, LevelsAnswer
+from outcry.wire.profile import ProfileAnswer
 
 SECOND = 1_000_000_000
 START_NS = 1_767_366_245_123_000_000  # 2026-01-02T15:04:05.123Z
@@ -200,6 +202,10 @@ class FakeQuery:
         if date not in (None, answer.levels.date):
             raise NotFound("not_found")
         return FakeResult(answer)
+
+    def chosen_profile(self, scope: Scope, symbol: str, request: ProfileRequest, now_ns: int) -> Any:
+        self._ask("chosen_profile", scope, symbol, request)
+        return FakeResult(ANSWERS["ProfileAnswer"])
 
     def chart(self, scope: Scope, symbol: str, sessions: int | None, now_ns: int) -> Any:
         self._ask("chart", scope, symbol, sessions)

@@ -58,6 +58,10 @@ REQUESTS = (
     ("getAlertsHistory", "history", "The two newest alerts.", "/api/alerts/history?symbol=ES&limit=2"),
     ("getSymbols", "symbols", "The first products.", "/api/symbols"),
     ("getProfile", "profile", "The open session, first rows.", "/api/profile?symbol=ES"),
+    (
+        "getProfile", "week", "The week so far with the overnight sessions, in rows of four ticks, first rows.",
+        "/api/profile?symbol=ES&period=week&session=full&row=4",
+    ),
     ("getHistory", "history", "Two sessions.", "/api/history?symbol=ES&from=2026-03-02&to=2026-03-03"),
     ("getChart", "chart", "The newest session, shortened.", "/api/chart?symbol=ES&sessions=1"),
     ("getContext", "context", "Details behind a live answer.", "/api/context?symbol=ES"),

@@ -17,8 +17,6 @@ from outcry.wire.answers import (
     MissingSession,
     PriceRange,
     PriorLevels,
-    ProfileAnswer,
-    ProfileRow,
     SessionLevels,
     SymbolsAnswer,
     SymbolState,
@@ -30,6 +28,17 @@ from outcry.wire.chart import (
     NightProfile,
     Notation,
     PathPoint,
+)
+from outcry.wire.profile import (
+    AbsentSession,
+    Balance,
+    ProfileAnswer,
+    ProfileLevels,
+    ProfileRow,
+    ProfileSession,
+    ProfileWindow,
+    Vwap,
+    VwapBand,
 )
 
 _DAY = "2026-01-02"
@@ -174,6 +183,49 @@ ANSWERS: dict[str, Answer] = {
         tick_size=0.25,
         levels=_SESSION,
         method=_METHOD,
+        window=ProfileWindow(
+            session="rth",
+            period="week",
+            from_="2025-12-29",
+            to="2026-01-04",
+            contract="ESH2026",
+            sessions=[
+                ProfileSession(date=_DAY, session="rth", final=True, poc=6900.25, vah=6912.5, val=6889.75)
+            ],
+            missing=[AbsentSession(date="2025-12-31", session="rth")],
+            balances=[Balance(from_="2025-12-29", to="2025-12-30", sessions=2)],
+        ),
+        develops=False,
+        profile=ProfileLevels(
+            poc=6900.25,
+            vah=6912.5,
+            val=6889.75,
+            vpoc=6901.0,
+            volume_vah=6913.0,
+            volume_val=6890.0,
+            poc_candidates=[6900.25],
+            high=6921.75,
+            low=6880.5,
+            open_price=6895.0,
+            close_price=6905.25,
+            ib_high=None,
+            ib_low=None,
+            ib_extensions=[
+                IbExtension(percent=150, up=6930.0, down=6870.0, up_reached=False, down_reached=True)
+            ],
+            excess_high=True,
+            excess_low=False,
+            upper_tail_ticks=3,
+            lower_tail_ticks=1,
+            single_prints=[PriceRange(low=6885.0, high=6886.25)],
+            high_volume_nodes=[6890.5, 6901.0],
+            low_volume_nodes=[6895.75],
+            vwap=Vwap(
+                price=6899.812345678,
+                deviation=7.5,
+                bands=[VwapBand(deviations=1, upper=6907.3, lower=6892.3)],
+            ),
+        ),
         rows=[ProfileRow(price=6900.25, tpos=9, letters="BCDEFGIJK", volume=8123)],
     ),
     "HistoryAnswer": HistoryAnswer(symbol="ES", from_=_DAY, to=_DAY, count=1, sessions=[_SESSION]),

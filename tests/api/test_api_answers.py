@@ -9,6 +9,7 @@ import pytest
 from tests.api.harness import SECOND, Harness, build_harness, known, served
 from tests.timeouts import wait_until
 
+from outcry.answers.profiles import ProfileRequest
 from outcry.database.errors import StoreBusy
 
 LEVELS = "/api/levels?symbol=ES"
@@ -49,6 +50,23 @@ def test_levels_have_exactly_the_interfaces_fields(harness: Harness) -> None:
         ("/api/profile?symbol=ES", ("profile", 1, "ES", None)),
         ("/api/profile?symbol=ES&date=2026-01-02", ("profile", 1, "ES", "2026-01-02")),
         ("/api/profile?symbol=ES&date=", ("profile", 1, "ES", None)),
+        (
+            "/api/profile?symbol=ES&session=rth&bracket=30&row=1&method=dalton&period=&from=&to=",
+            ("profile", 1, "ES", None),
+        ),
+        (
+            "/api/profile?symbol=ES&session=full&bracket=60&row=4&method=cbot_1row&period=week&date=2026-01-02",
+            (
+                "chosen_profile",
+                1,
+                "ES",
+                ProfileRequest("2026-01-02", None, None, "week", "full", 60, 4, "cbot_1row"),
+            ),
+        ),
+        (
+            "/api/profile?symbol=ES&from=2025-12-29&to=2026-01-02",
+            ("chosen_profile", 1, "ES", ProfileRequest(None, "2025-12-29", "2026-01-02")),
+        ),
         (
             "/api/history?symbol=ES&from=2026-01-02&to=2026-01-05",
             ("history", 1, "ES", "2026-01-02", "2026-01-05"),
@@ -95,6 +113,13 @@ def test_python_names_do_not_reach_the_wire(harness: Harness) -> None:
         ("/api/profile?symbol=ES&date=2026-01-02%0A", 400, "invalid_parameter", "date"),
         ("/api/profile?symbol=ES&date=%D9%A2026-01-02", 400, "invalid_parameter", "date"),
         ("/api/profile?symbol=ES&date=0000-01-01", 400, "invalid_parameter", "date"),
+        ("/api/profile?symbol=ES&session=eth", 400, "invalid_parameter", "session"),
+        ("/api/profile?symbol=ES&period=year", 400, "invalid_parameter", "period"),
+        ("/api/profile?symbol=ES&bracket=31", 400, "invalid_parameter", "bracket"),
+        ("/api/profile?symbol=ES&row=0", 400, "invalid_parameter", "row"),
+        ("/api/profile?symbol=ES&row=401", 400, "invalid_parameter", "row"),
+        ("/api/profile?symbol=ES&method=lean", 400, "invalid_parameter", "method"),
+        ("/api/profile?symbol=ES&from=yesterday", 400, "invalid_parameter", "from"),
         ("/api/history?symbol=ES&to=tomorrow", 400, "invalid_parameter", "to"),
         ("/api/alerts?symbol=ES&symbol=NQ", 400, "invalid_parameter", "symbol"),
         ("/api/alerts?symbol=%ff", 400, "invalid_parameter", None),

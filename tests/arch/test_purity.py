@@ -28,12 +28,14 @@ EXACT = sorted((SOURCES / "market").rglob("*.py"))
 #: Modules of the standard library that only calculate. zoneinfo reads tables, which are data (decision 0002).
 CALCULATIONS = {
     "bisect", "calendar", "collections", "csv", "dataclasses", "datetime", "difflib", "enum", "functools", "ipaddress",
-    "itertools", "json", "re", "typing", "unicodedata", "zlib", "zoneinfo",
+    "itertools", "json", "math", "re", "typing", "unicodedata", "zlib", "zoneinfo",
 }  # fmt: skip
 #: Libraries that only calculate: email-validator checks syntax, and uses the network only on request.
 CALCULATING_LIBRARIES = {"emails": {"email_validator"}}
 WORLDLY = {"open", "print", "input", "eval", "exec", "compile", "__import__", "breakpoint"}
 INEXACT = {"float", "round", "complex"}
+#: The functions of `math` that calculate with integers.
+INTEGER_MATH = {"gcd", "isqrt"}
 
 
 def inexact(tree: ast.AST) -> Iterator[str]:
@@ -45,6 +47,11 @@ def inexact(tree: ast.AST) -> Iterator[str]:
             yield f"line {node.lineno}: a true division"
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in INEXACT:
             yield f"line {node.lineno}: {node.func.id}()"
+        elif isinstance(node, ast.ImportFrom) and node.module == "math":
+            wrong = sorted({alias.name for alias in node.names} - INTEGER_MATH)
+            yield from (f"line {node.lineno}: math.{name}" for name in wrong)
+        elif isinstance(node, ast.Import) and any(alias.name == "math" for alias in node.names):
+            yield f"line {node.lineno}: imports math as a whole"
 
 
 def impure(tree: ast.AST, libraries: Collection[str] = ()) -> Iterator[str]:

@@ -8,7 +8,7 @@ from outcry.answers import describe
 from outcry.answers.session_view import SessionView
 from outcry.answers.wording import state_text
 from outcry.base.timestamps import iso_timestamp
-from outcry.wire.answers import DISCLAIMER, ContextAnswer, LevelsAnswer, ProfileAnswer, number
+from outcry.wire.answers import DISCLAIMER, ContextAnswer, LevelsAnswer, number
 
 
 def levels_answer(view: SessionView) -> LevelsAnswer:
@@ -39,19 +39,10 @@ def context_answer(view: SessionView) -> ContextAnswer:
         rolled_from=view.rolled_from, invented=view.simulated, disclaimer=DISCLAIMER,
         method=describe.method(view.ladder), session=describe.session(view),
         overnight=describe.high_low(view.overnight, tick_e9),
-        ib_extensions=describe.ib_extensions(view.profile, tick_e9),
+        ib_extensions=describe.session_ib_extensions(view),
         bias=live.bias.bias.value if live else None, bias_votes=describe.votes(live.bias.votes) if live else None,
         naked_pocs=pocs, poor_highs=highs, poor_lows=lows, damaged_sessions=describe.damaged(view.damaged),
         completeness=describe.completeness(view.incomplete()),
-    )  # fmt: skip
-
-
-def profile_answer(view: SessionView) -> ProfileAnswer:
-    """Return the answer of `GET /api/profile` for a session."""
-    tick_e9 = view.product.tick_e9
-    return ProfileAnswer(
-        symbol=view.product.root, tick_size=number(tick_e9), levels=describe.session(view),
-        method=describe.method(view.ladder), rows=describe.rows(view.ladder, tick_e9),
     )  # fmt: skip
 
 

@@ -104,7 +104,7 @@ class Charts:
             date=str(view.trade_date), contract=view.contract,
             open=iso_timestamp(view.open_ns), close=iso_timestamp(view.close_ns), final=view.live is None,
             levels=describe.session(view), **self._profile_of(view),
-            ib_extensions=describe.ib_extensions(view.profile, view.product.tick_e9),
+            ib_extensions=describe.session_ib_extensions(view),
             overnight=self._overnight_of(view),
         )  # fmt: skip
 

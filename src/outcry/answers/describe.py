@@ -12,12 +12,12 @@ from outcry.market.alerts.machine import AlertType
 from outcry.market.bias import Votes
 from outcry.market.calendar import Session, SessionKind
 from outcry.market.day_type import OpenType, day_type, open_type
-from outcry.market.ladder import BRACKET_MINUTES, Ladder
+from outcry.market.ladder import Ladder
 from outcry.market.live_session import LiveView
-from outcry.market.methods import DALTON
 from outcry.market.opening import IncompleteSession, Prior
 from outcry.market.playbook import ScenarioState
 from outcry.market.profile import SessionProfile
+from outcry.market.profile_settings import DEFAULT_SETTINGS, ProfileSettings
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.wire.answers import (
     COMPLETE_RULE,
@@ -35,7 +35,6 @@ from outcry.wire.answers import (
     PlaybookLevel,
     PriceRange,
     PriorLevels,
-    ProfileRow,
     Scenario,
     SessionLevels,
     number,
@@ -149,12 +148,12 @@ def votes(found: Votes) -> BiasVotes:
     )  # fmt: skip
 
 
-def method(ladder: Ladder) -> Method:
+def method(ladder: Ladder, settings: ProfileSettings = DEFAULT_SETTINGS) -> Method:
     """Return the method by which the levels of a ladder are computed."""
+    rule = settings.rule
     return Method(
-        preset=DALTON.name, bracket_minutes=BRACKET_MINUTES, value_area=DALTON.describe(),
-        poc_tie="nearest the range centre, then the side with more TPOs, then lower", row_ticks=1,
-        vpoc_source=ladder.source,
+        preset=rule.name, bracket_minutes=settings.bracket_minutes, value_area=rule.describe(),
+        poc_tie=rule.describe_poc_tie(), row_ticks=settings.row_ticks, vpoc_source=ladder.source,
     )  # fmt: skip
 
 
@@ -163,35 +162,30 @@ def high_low(found: tuple[int, int] | None, tick_e9: int) -> Overnight | None:
     return found and Overnight(high=number(found[0] * tick_e9), low=number(found[1] * tick_e9))
 
 
-def ib_extensions(profile: SessionProfile, tick_e9: int) -> list[IbExtension]:
+def ib_extensions(balance: tuple[int, int], high: int, low: int, tick_e9: int) -> list[IbExtension]:
     """Return multiples of the initial balance: 150 % is half its range beyond its edges, 200 % its whole range.
 
-    Half of an odd number of ticks is rounded away from the balance, to a tradable price.
+    `balance`: its high and low. `high`, `low`: of the session, all in ticks. Half of an odd number of ticks is rounded
+    away from the balance, to a tradable price.
     """
-    balance = profile.ib_high - profile.ib_low
+    ib_high, ib_low = balance
     found: list[IbExtension] = []
     for percent in (150, 200, 300):
-        beyond = -(-balance * (percent - 100) // 100)
-        up, down = profile.ib_high + beyond, profile.ib_low - beyond
+        beyond = -(-(ib_high - ib_low) * (percent - 100) // 100)
+        up, down = ib_high + beyond, ib_low - beyond
         found.append(
             IbExtension(
                 percent=percent, up=number(up * tick_e9), down=number(down * tick_e9),
-                up_reached=profile.high >= up, down_reached=profile.low <= down,
+                up_reached=high >= up, down_reached=low <= down,
             )
         )  # fmt: skip
     return found
 
 
-def rows(ladder: Ladder, tick_e9: int) -> list[ProfileRow]:
-    """Return the rows of a profile sorted by price, highest first, with letters in bracket order."""
-    tpos, letters = ladder.tpo_counts(), ladder.letters()
-    return [
-        ProfileRow(
-            price=number((ladder.low_ticks + row) * tick_e9), tpos=tpos[row], letters=letters[row],
-            volume=ladder.volume[row],
-        )
-        for row in reversed(range(len(tpos)))
-    ]  # fmt: skip
+def session_ib_extensions(view: SessionView) -> list[IbExtension]:
+    """Return the multiples of a session's initial balance."""
+    found = view.profile
+    return ib_extensions((found.ib_high, found.ib_low), found.high, found.low, view.product.tick_e9)
 
 
 def session(view: SessionView) -> SessionLevels:

@@ -13,9 +13,11 @@ from typing import TypeVar
 from outcry.access.licences import Scope
 from outcry.answers import describe
 from outcry.answers.alerts import AlertAnswers
-from outcry.answers.builder import context_answer, levels_answer, profile_answer
+from outcry.answers.builder import context_answer, levels_answer
 from outcry.answers.charting import DEFAULT_SESSIONS, Charts, notation_of
 from outcry.answers.live_answers import LiveAnswers, QueryResult
+from outcry.answers.profile_building import profile_answer
+from outcry.answers.profiles import ProfileRequest, Profiles
 from outcry.answers.scanning import ScanRow
 from outcry.answers.selection import ResolvedSymbol, Selector, utc_date
 from outcry.answers.session_view import SessionView
@@ -38,12 +40,12 @@ from outcry.wire.answers import (
     DatedLevel,
     HistoryAnswer,
     LevelsAnswer,
-    ProfileAnswer,
     SymbolsAnswer,
     SymbolState,
     number,
 )
 from outcry.wire.chart import ChartAnswer
+from outcry.wire.profile import ProfileAnswer
 
 __all__ = ["Query", "QueryResult", "SymbolStatus"]
 
@@ -80,6 +82,7 @@ class Query:
         self._live_answers = LiveAnswers(universe)
         self._alerts = AlertAnswers(self._registry, universe, alerts)
         self._charts = Charts(calendar)
+        self._profiles = Profiles(calendar, self._selector, self._live_answers)
         self._hours: dict[str, tuple[date, str]] = {}
 
     def revision(self) -> int:
@@ -121,6 +124,12 @@ class Query:
         if session is None:
             raise NotFound("not_found.session", symbol=completed.product.root, date=date)
         return QueryResult(profile_answer(completed.view(session)), completed.fresh_until_ns)
+
+    def chosen_profile(
+        self, scope: Scope, symbol: str, request: ProfileRequest, now_ns: int
+    ) -> QueryResult[ProfileAnswer]:
+        """Answer `GET /api/profile` for chosen hours, days or settings. Raises as `profile` does."""
+        return self._profiles.answer(scope, self._resolve(symbol, now_ns), request, now_ns)
 
     def scenarios(self, scope: Scope, symbol: str, now_ns: int) -> Sequence[ScenarioState] | None:
         """Return the scenarios of a symbol's open session; None if it is not live. Raises `UnknownSymbol`."""

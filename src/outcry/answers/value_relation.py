@@ -6,7 +6,7 @@ The functions only compare prices and add counts, so prices may be floats here.
 from collections.abc import Sequence
 from typing import Literal
 
-from outcry.wire.answers import ProfileRow
+from outcry.wire.profile import ProfileRow
 
 ValueRelation = Literal[
     "higher", "lower", "overlapping_higher", "overlapping_lower", "inside", "outside", "same"

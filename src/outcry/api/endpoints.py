@@ -4,24 +4,29 @@ Each endpoint is one row. Routing, the cache and the OpenAPI document all read t
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from typing import cast
 
 from outcry.access.licences import Scope
 from outcry.answers.alerts import DEFAULT_LISTED, MAX_LISTED
 from outcry.answers.charting import DEFAULT_SESSIONS, MAX_SESSIONS
 from outcry.answers.live_answers import QueryResult
+from outcry.answers.profiles import METHODS, ProfileRequest
 from outcry.answers.query import Query
-from outcry.api.parameters import LARGEST_NUMBER, any_symbol_of, date_of, number_of, symbol_of
+from outcry.api.parameters import LARGEST_NUMBER, any_symbol_of, choice_of, date_of, number_of, symbol_of
+from outcry.market.ladder import BRACKET_MINUTES
+from outcry.market.methods import DALTON
+from outcry.market.profile_settings import MAX_ROW_TICKS, SESSION_KINDS
 from outcry.wire.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.wire.answers import (
     Answer,
     ContextAnswer,
     HistoryAnswer,
     LevelsAnswer,
-    ProfileAnswer,
     SymbolsAnswer,
 )
 from outcry.wire.chart import ChartAnswer
+from outcry.wire.profile import Hours, Period, ProfileAnswer
 
 Ask = Callable[[Query, Scope, int], QueryResult[Answer]]
 Terms = tuple[str | int | None, ...]
@@ -33,8 +38,8 @@ Prepared = tuple[Terms, Ask]
 class Parameter:
     """A query parameter of an endpoint, as documented.
 
-    `kind`: `symbol`, `any` (a symbol that may be unknown), `date` or `number`. `least`, `most`: bounds of a number,
-    inclusive.
+    `kind`: `symbol`, `any` (a symbol that may be unknown), `date`, `number` or `choice`. `least`, `most`: bounds of a
+    number, inclusive. `choices`: the values of a choice, all text or all numbers.
     """
 
     name: str
@@ -43,6 +48,7 @@ class Parameter:
     required: bool = False
     least: int = 0
     most: int = 0
+    choices: tuple[str, ...] | tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,21 @@ def _symbols(_given: Mapping[str, str]) -> Prepared:
 
 def _profile(given: Mapping[str, str]) -> Prepared:
     symbol, day = symbol_of(given), date_of(given, "date")
-    return (symbol, day), lambda query, scope, now_ns: query.profile(scope, symbol, day, now_ns)
+    request = ProfileRequest(
+        date=day,
+        first=date_of(given, "from"),
+        last=date_of(given, "to"),
+        period=cast("Period | None", choice_of(given, PERIOD.name, PERIOD.choices)),
+        hours=cast("Hours", choice_of(given, HOURS.name, HOURS.choices) or "rth"),
+        bracket_minutes=int(choice_of(given, BRACKET.name, BRACKET.choices) or BRACKET_MINUTES),
+        row_ticks=number_of(given, ROW.name, ROW.least, ROW.most) or 1,
+        method=choice_of(given, METHOD.name, METHOD.choices) or DALTON.name,
+    )
+    if request == ProfileRequest(date=day):
+        return (symbol, day), lambda query, scope, now_ns: query.profile(scope, symbol, day, now_ns)
+    return (symbol, *astuple(request)), lambda query, scope, now_ns: query.chosen_profile(
+        scope, symbol, request, now_ns
+    )
 
 
 def _history(given: Mapping[str, str]) -> Prepared:
@@ -136,6 +156,28 @@ SESSIONS = Parameter(
     least=1,
     most=MAX_SESSIONS,
 )
+HOURS = Parameter(
+    "session",
+    "choice",
+    "Hours of each day: `rth` (regular hours, the default), `overnight` (the session before them) or `full` (both).",
+    choices=tuple(SESSION_KINDS),
+)
+PERIOD = Parameter(
+    "period",
+    "choice",
+    "Calendar period that contains `date` (default: the newest session), as one profile.",
+    choices=("day", "week", "month", "quarter"),
+)
+BRACKET = Parameter(
+    "bracket",
+    "choice",
+    "Minutes of a bracket (TPO); default 30.",
+    choices=(BRACKET_MINUTES, 2 * BRACKET_MINUTES),
+)
+ROW = Parameter("row", "number", "Ticks of a row; default 1.", least=1, most=MAX_ROW_TICKS)
+METHOD = Parameter(
+    "method", "choice", "Preset by which POC and value area are computed; default `dalton`.", choices=METHODS
+)
 _DATES = (
     Parameter("from", "date", "First trade date, inclusive."),
     Parameter("to", "date", "Last trade date, inclusive."),
@@ -186,10 +228,19 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         "/api/profile",
         "getProfile",
-        "Get the profile rows of one session, highest price first. Default: the open session if it is live, otherwise "
-        "the last completed regular session.",
+        "Get the profile of a session, a range of trade dates or a calendar period, highest price first. Default: the "
+        "open session if it is live, otherwise the last completed regular session.",
         ProfileAnswer,
-        (SYMBOL, Parameter("date", "date", "Trade date of a completed regular session.")),
+        (
+            SYMBOL,
+            Parameter("date", "date", "Trade date of a session."),
+            *_DATES,
+            HOURS,
+            PERIOD,
+            BRACKET,
+            ROW,
+            METHOD,
+        ),
         (*_BY_SYMBOL, "not_found"),
         _profile,
         "Profiles",

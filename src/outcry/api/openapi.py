@@ -125,6 +125,9 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         schema: dict[str, Any] = {"type": "string", "format": "date"}
     elif parameter.kind == "number":
         schema = {"type": "integer", "minimum": parameter.least, "maximum": parameter.most}
+    elif parameter.kind == "choice":
+        kind = "integer" if isinstance(parameter.choices[0], int) else "string"
+        schema = {"type": kind, "enum": list(parameter.choices)}
     elif parameter.kind == "any":
         schema = {"type": "string", "examples": ["ES"]}
     else:

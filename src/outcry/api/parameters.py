@@ -4,7 +4,7 @@ Unknown parameters are ignored, so that clients can add their own. The OpenAPI d
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from urllib.parse import unquote_to_bytes
 
@@ -82,3 +82,17 @@ def number_of(parameters: Mapping[str, str], name: str, least: int, most: int) -
     if _NUMBER.fullmatch(text) is not None and least <= int(text) <= most:
         return int(text)
     raise InvalidParameter("invalid_parameter.number", parameter=name, least=least, most=most)
+
+
+def choice_of(parameters: Mapping[str, str], name: str, choices: Sequence[str | int]) -> str | None:
+    """Return a parameter that must be one of `choices`, or None if it is missing or empty.
+
+    Raises `InvalidParameter` for any other value.
+    """
+    text = parameters.get(name)
+    if not text:
+        return None
+    allowed = [str(choice) for choice in choices]
+    if text in allowed:
+        return text
+    raise InvalidParameter("invalid_parameter.choice", parameter=name, choices=", ".join(allowed))

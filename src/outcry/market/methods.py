@@ -9,6 +9,15 @@ from typing import Literal
 
 PocTie = Literal["mypivots", "lowest", "centre_high", "centre_low", "middle_row", "half_length"]
 
+_POC_TIES: dict[PocTie, str] = {
+    "mypivots": "nearest the range centre, then the side with more {counts}, then lower",
+    "lowest": "lowest",
+    "centre_high": "nearest the range centre, then higher",
+    "centre_low": "nearest the range centre, then lower",
+    "middle_row": "nearest the middle row, then lower",
+    "half_length": "nearest half the number of rows, then lower",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Method:
@@ -49,6 +58,10 @@ class Method:
         )
         sign = {"ge": "at least", "gt": "more than", "floor": "at least (rounded down)"}[self.stop]
         return f"{sign} {self.percent} % of {self.basis}s, {rows} at a time, side tie {self.side_tie}"
+
+    def describe_poc_tie(self) -> str:
+        """Return the rule for rows that tie for the POC as text."""
+        return _POC_TIES[self.poc_tie].format(counts="TPOs" if self.basis == "tpo" else "volume")
 
 
 _METHODS = (

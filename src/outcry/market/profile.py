@@ -169,16 +169,14 @@ def profile_of(
 ) -> SessionProfile:
     """Compute the session's levels (POC, value area, tails and others) from its ladder.
 
-    `ib_brackets`: number of brackets that begin within 60 minutes of the session's open (2 of 30 minutes). If nothing
-    traded in that hour, the first bracket that traded is the initial balance. `tpo_levels`: `tpo_levels_of`, or a
-    function that caches its results.
+    `ib_brackets`: as in `initial_balance`. `tpo_levels`: `tpo_levels_of`, or a function that caches its results.
     """
     tpos = tuple(ladder.tpo_counts())
     low = ladder.low_ticks
     found = tpo_levels(tpos, method)
     poc, val, vah, tied = found.levels if method.basis == "tpo" else levels_of(ladder.volume, method)
     vpoc, _ = point_of_control(_volume_counts(ladder), method)
-    first_hour = [b for b in ladder.brackets if b.index < ib_brackets] or list(ladder.brackets[:1])
+    ib_high, ib_low = initial_balance(ladder, ib_brackets)
     last = ladder.brackets[-1]
     return SessionProfile(
         poc=low + poc,
@@ -190,8 +188,8 @@ def profile_of(
         low=low,
         open=ladder.open_ticks,
         close=ladder.close_ticks,
-        ib_high=max(bracket.high_ticks for bracket in first_hour),
-        ib_low=min(bracket.low_ticks for bracket in first_hour),
+        ib_high=ib_high,
+        ib_low=ib_low,
         tpos=tpos,
         upper_tail_rows=found.upper_tail_rows,
         lower_tail_rows=found.lower_tail_rows,
@@ -200,6 +198,16 @@ def profile_of(
         single_prints=tuple((low + start, low + end) for start, end in found.single_prints),
         brackets=len(ladder.brackets),
     )
+
+
+def initial_balance(ladder: Ladder, ib_brackets: int) -> tuple[int, int]:
+    """Return the highest and lowest price (ticks) of the first 60 minutes of a session (rules §3.1).
+
+    `ib_brackets`: number of brackets that begin within 60 minutes of the session's open (2 of 30 minutes). If nothing
+    traded in that hour, the first bracket that traded is the initial balance.
+    """
+    first_hour = [b for b in ladder.brackets if b.index < ib_brackets] or list(ladder.brackets[:1])
+    return max(bracket.high_ticks for bracket in first_hour), min(bracket.low_ticks for bracket in first_hour)
 
 
 def volume_area(ladder: Ladder, method: Method = DALTON) -> tuple[int, int]:

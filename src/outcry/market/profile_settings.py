@@ -82,6 +82,9 @@ class ProfileSettings:
         return tuple(segment for session in found if session is not None for segment in session.segments)
 
 
+DEFAULT_SETTINGS = ProfileSettings()
+
+
 @dataclass(frozen=True, slots=True)
 class WindowLevels:
     """Levels of one window in ticks.

@@ -46,6 +46,10 @@ class VisibleSessions:
     def __bool__(self) -> bool:
         return bool(self._complete)
 
+    def contract_of_key(self, key: str) -> Contract | None:
+        """Return the contract with this key (`ESZ2026`) if it has stored RTH sessions; otherwise None."""
+        return next((contract for contract in self._regular if contract.key == key), None)
+
     def history(self, contract: Contract) -> SessionHistory:
         """Return all RTH sessions of a contract, including partial ones."""
         return SessionHistory.of(self._regular.get(contract, ()))
@@ -58,7 +62,11 @@ class VisibleSessions:
 
     def overnight_of(self, session: StoredSession) -> StoredSession | None:
         """Return the complete overnight session before an RTH session; None if there is none."""
-        return self._overnight.get((session.contract, session.row.trade_date))
+        return self.overnight_on(session.contract, session.row.trade_date)
+
+    def overnight_on(self, contract: Contract, trade_date: date) -> StoredSession | None:
+        """Return a contract's complete overnight session of a trade date; None if there is none."""
+        return self._overnight.get((contract, trade_date))
 
     def contract_named(self, symbol: str) -> Contract | None:
         """Return the contract that a symbol names, if it has stored sessions; otherwise None.

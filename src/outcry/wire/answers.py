@@ -192,15 +192,6 @@ class PriceRange(Answer, frozen=True, kw_only=True):
     high: float
 
 
-class ProfileRow(Answer, frozen=True, kw_only=True):
-    """A price of a profile: the letters of the brackets that traded it, and its volume in lots."""
-
-    price: float
-    tpos: int
-    letters: str
-    volume: int
-
-
 class Method(Answer, frozen=True, kw_only=True):
     """How the levels were computed. With these values they can be recomputed elsewhere."""
 
@@ -269,18 +260,6 @@ class SessionLevels(Answer, frozen=True, kw_only=True):
     open_type: str | None
     open_type_final: bool
     data: DataQuality
-
-
-class ProfileAnswer(Answer, frozen=True, kw_only=True):
-    """Answer of `GET /api/profile`: the rows of one session, highest price first."""
-
-    _rows: ClassVar[str] = "rows"
-
-    symbol: str
-    tick_size: float
-    levels: SessionLevels
-    method: Method
-    rows: list[ProfileRow]
 
 
 class HistoryAnswer(Answer, frozen=True, kw_only=True):

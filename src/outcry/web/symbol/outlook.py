@@ -15,8 +15,9 @@ from outcry.market.instruments import Product, Universe
 from outcry.market.playbook import ScenarioState
 from outcry.sessions.opening_hours import Hours, OpeningHours
 from outcry.web.number_format import instant_ns
-from outcry.wire.answers import ContextAnswer, LevelsAnswer, ProfileAnswer, SessionLevels
+from outcry.wire.answers import ContextAnswer, LevelsAnswer, SessionLevels
 from outcry.wire.chart import ChartAnswer
+from outcry.wire.profile import ProfileAnswer
 
 #: Attempts to read all answers from the same feed; a feed that connects or disconnects takes a second one.
 _MOST_ASKED = 10

@@ -23,7 +23,7 @@ from outcry.web.symbol.outlook import Gatherer, Outlook
 from outcry.web.symbol.playbook_words import PlaybookWords
 from outcry.web.symbol.session_table import listed_sessions, marks
 from outcry.wire.alerts import AlertEntry
-from outcry.wire.answers import ProfileAnswer
+from outcry.wire.profile import ProfileAnswer
 
 #: Levels within this fraction of the average daily range are highlighted.
 NEAR = 0.05

@@ -1,0 +1,204 @@
+"""Build the answer of `GET /api/profile` from the sessions that it counts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import groupby
+
+from outcry.answers import describe
+from outcry.answers.session_view import SessionView
+from outcry.market.calendar import SessionKind
+from outcry.market.composite import Counted, balances, merged
+from outcry.market.instruments import Product
+from outcry.market.ladder import Ladder
+from outcry.market.profile import SessionProfile, initial_balance, profile_of
+from outcry.market.profile_settings import ProfileSettings, RowPrices, in_rows, ladder_levels
+from outcry.market.volume_statistics import VolumeSums, volume_nodes
+from outcry.wire.answers import IbExtension, PriceRange, number
+from outcry.wire.profile import (
+    AbsentSession,
+    Balance,
+    Period,
+    ProfileAnswer,
+    ProfileLevels,
+    ProfileRow,
+    ProfileSession,
+    ProfileWindow,
+    Vwap,
+    VwapBand,
+)
+
+#: Standard deviations for which a VWAP has bands.
+VWAP_BANDS = (1, 2, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilePart:
+    """One session of a profile, with brackets of the settings' length. final: whether it has completed."""
+
+    trade_date: date
+    kind: SessionKind
+    final: bool
+    counted: Counted
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSelection:
+    """The sessions of a profile, oldest first, at least one; those that are missing; and what the request asked for.
+
+    view: the newest session. first, last: trade dates. develops: whether later trades can change the profile.
+    """
+
+    view: SessionView
+    settings: ProfileSettings
+    parts: Sequence[ProfilePart]
+    first: date
+    last: date
+    develops: bool
+    period: Period | None = None
+    missing: Sequence[tuple[date, SessionKind]] = ()
+
+
+def profile_answer(view: SessionView) -> ProfileAnswer:
+    """Return the answer of `GET /api/profile` for one session under the default settings."""
+    hours = "overnight" if view.kind is SessionKind.ETH else "rth"
+    part = ProfilePart(view.trade_date, view.kind, view.live is None, Counted(view.ladder, ()))
+    return chosen_profile(
+        ProfileSelection(
+            view,
+            ProfileSettings(hours=hours),
+            [part],
+            view.trade_date,
+            view.trade_date,
+            develops=not part.final,
+        )
+    )
+
+
+def chosen_profile(selection: ProfileSelection) -> ProfileAnswer:
+    """Return the answer of `GET /api/profile` for any sessions and settings."""
+    view, settings, product = selection.view, selection.settings, selection.view.product
+    ladder = merged([part.counted for part in selection.parts]).ladder
+    return ProfileAnswer(
+        symbol=product.root, tick_size=number(product.tick_e9), levels=describe.session(view),
+        method=describe.method(ladder, settings), window=_window(selection), develops=selection.develops,
+        profile=_levels(selection, ladder), rows=_rows(selection, ladder),
+    )  # fmt: skip
+
+
+def _window(selection: ProfileSelection) -> ProfileWindow:
+    tick_e9, settings = selection.view.product.tick_e9, selection.settings
+    sessions: list[ProfileSession] = []
+    areas: list[tuple[int, int]] = []
+    days: list[date] = []
+    for part in selection.parts:
+        found = ladder_levels(part.counted.ladder, settings)
+        sessions.append(
+            ProfileSession(
+                date=str(part.trade_date), session=part.kind.value, final=part.final,
+                poc=number(found.poc * tick_e9), vah=number(found.vah * tick_e9), val=number(found.val * tick_e9),
+            )
+        )  # fmt: skip
+        if part.kind is SessionKind.RTH:
+            areas.append((found.val, found.vah))
+            days.append(part.trade_date)
+    return ProfileWindow(
+        session=settings.hours, period=selection.period, from_=str(selection.first), to=str(selection.last),
+        contract=selection.view.contract, sessions=sessions,
+        missing=[AbsentSession(date=str(day), session=kind.value) for day, kind in selection.missing],
+        balances=[
+            Balance(from_=str(days[first]), to=str(days[last]), sessions=last - first + 1)
+            for first, last in balances(areas)
+        ],
+    )  # fmt: skip
+
+
+def _levels(selection: ProfileSelection, ladder: Ladder) -> ProfileLevels:
+    product, settings = selection.view.product, selection.settings
+    found, exact = ladder_levels(ladder, settings), profile_of(ladder, settings.ib_brackets)
+    rows = in_rows(ladder, settings.row_ticks)
+    prices, nodes = RowPrices(rows.low_ticks, settings.row_ticks), volume_nodes(rows.volume)
+    balance = _initial_balance(selection)
+
+    def price(ticks: int) -> float:
+        return number(ticks * product.tick_e9)
+
+    return ProfileLevels(
+        poc=price(found.poc), vah=price(found.vah), val=price(found.val), vpoc=price(found.vpoc),
+        volume_vah=price(found.volume_vah), volume_val=price(found.volume_val),
+        poc_candidates=[price(ticks) for ticks in found.poc_candidates], high=price(found.high), low=price(found.low),
+        open_price=price(found.open), close_price=price(found.close),
+        ib_high=price(balance[0]) if balance else None, ib_low=price(balance[1]) if balance else None,
+        ib_extensions=_ib_extensions(selection, balance, product),
+        excess_high=exact.upper_tail_rows >= 2 and not exact.upper_tail_provisional,
+        excess_low=exact.lower_tail_rows >= 2 and not exact.lower_tail_provisional,
+        upper_tail_ticks=exact.upper_tail_rows, lower_tail_ticks=exact.lower_tail_rows,
+        single_prints=_single_prints(exact, product),
+        high_volume_nodes=[price(prices.middle(row)) for row in nodes.high],
+        low_volume_nodes=[price(prices.middle(row)) for row in nodes.low],
+        vwap=_vwap(ladder, product.tick_e9),
+    )  # fmt: skip
+
+
+def _single_prints(exact: SessionProfile, product: Product) -> list[PriceRange]:
+    return [
+        PriceRange(low=number(low * product.tick_e9), high=number(high * product.tick_e9))
+        for low, high in exact.single_prints
+    ]
+
+
+def _initial_balance(selection: ProfileSelection) -> tuple[int, int] | None:
+    """Return the first hour's high and low of the only regular session; None for several or none (rules §3.1)."""
+    regular = [part for part in selection.parts if part.kind is SessionKind.RTH]
+    if len(regular) != 1 or selection.first != selection.last:
+        return None
+    return initial_balance(regular[0].counted.ladder, selection.settings.ib_brackets)
+
+
+def _ib_extensions(
+    selection: ProfileSelection, balance: tuple[int, int] | None, product: Product
+) -> list[IbExtension]:
+    """Return the extensions of an initial balance; the regular session must have reached them, not the night."""
+    if balance is None:
+        return []
+    regular = next(part for part in selection.parts if part.kind is SessionKind.RTH).counted.ladder
+    return describe.ib_extensions(balance, regular.high_ticks, regular.low_ticks, product.tick_e9)
+
+
+def _vwap(ladder: Ladder, tick_e9: int) -> Vwap | None:
+    sums = VolumeSums.of(ladder.volume, ladder.low_ticks)
+    middle, deviation = sums.vwap_e9(tick_e9), sums.deviation_e9(tick_e9)
+    if middle is None or deviation is None:
+        return None
+    return Vwap(
+        price=number(middle), deviation=number(deviation),
+        bands=[
+            VwapBand(deviations=n, upper=number(middle + n * deviation), lower=number(middle - n * deviation))
+            for n in VWAP_BANDS
+        ],
+    )  # fmt: skip
+
+
+def _rows(selection: ProfileSelection, ladder: Ladder) -> list[ProfileRow]:
+    """Return the rows sorted by price, highest first."""
+    size, tick_e9 = selection.settings.row_ticks, selection.view.product.tick_e9
+    rows = in_rows(ladder, size)
+    tpos, letters = rows.tpo_counts(), _letters(selection, rows)
+    return [
+        ProfileRow(
+            price=number((rows.low_ticks + row) * size * tick_e9), tpos=tpos[row], letters=letters[row],
+            volume=rows.volume[row],
+        )
+        for row in reversed(range(len(tpos)))
+    ]  # fmt: skip
+
+
+def _letters(selection: ProfileSelection, rows: Ladder) -> list[str]:
+    """Return the letters at each row: those of each day in order, with a space between days."""
+    marks: list[list[str]] = [[] for _ in rows.volume]
+    for _, parts in groupby(selection.parts, key=lambda part: part.trade_date):
+        day = in_rows(merged([part.counted for part in parts]).ladder, selection.settings.row_ticks)
+        for row, text in enumerate(day.letters(), day.low_ticks - rows.low_ticks):
+            if text:
+                marks[row].append(text)
+    return [" ".join(of_days) for of_days in marks]

@@ -1,0 +1,143 @@
+"""The answer of `GET /api/profile`: rows and levels of one session or of several, under chosen settings."""
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from outcry.wire.answers import Answer, IbExtension, Method, PriceRange, SessionLevels
+
+Hours = Literal["rth", "overnight", "full"]
+Period = Literal["day", "week", "month", "quarter"]
+
+
+class ProfileRow(Answer, frozen=True, kw_only=True):
+    """A row of a profile: the letters of the brackets that traded it, and its volume in lots.
+
+    `price`: the row's lowest price. A profile of several days has the letters of each day, oldest first, with a space
+    between days.
+    """
+
+    price: float
+    tpos: int
+    letters: str
+    volume: int
+
+
+class ProfileSession(Answer, frozen=True, kw_only=True):
+    """One session of a profile, and its TPO value area under the profile's settings.
+
+    `final`: the session has completed.
+    """
+
+    date: str
+    session: Literal["rth", "eth"]
+    final: bool
+    poc: float
+    vah: float
+    val: float
+
+
+class AbsentSession(Answer, frozen=True, kw_only=True):
+    """A session between the first and last of a profile without a complete recording of the contract."""
+
+    date: str
+    session: Literal["rth", "eth"]
+
+
+class Balance(Answer, frozen=True, kw_only=True):
+    """Consecutive trade dates, both included, whose value areas overlap, so that they can be merged to one profile.
+
+    A session joins the one before it if their value areas share at least half of the rows of the narrower one.
+    """
+
+    from_: str = msgspec.field(name="from")
+    to: str
+    sessions: int
+
+
+class ProfileWindow(Answer, frozen=True, kw_only=True):
+    """The sessions that a profile counts: those of one contract between two trade dates, both included.
+
+    `period`: null unless the request named one. `balances`: suggestions to merge sessions.
+    """
+
+    session: Hours
+    period: Period | None
+    from_: str = msgspec.field(name="from")
+    to: str
+    contract: str
+    sessions: list[ProfileSession]
+    missing: list[AbsentSession]
+    balances: list[Balance]
+
+
+class VwapBand(Answer, frozen=True, kw_only=True):
+    """The prices `deviations` standard deviations above and below the VWAP."""
+
+    deviations: int
+    upper: float
+    lower: float
+
+
+class Vwap(Answer, frozen=True, kw_only=True):
+    """Volume-weighted average price, and the volume-weighted standard deviation of the price.
+
+    Volume of bars counts as the profile spreads it: evenly over the rows of each bar.
+    """
+
+    price: float
+    deviation: float
+    bands: list[VwapBand]
+
+
+class ProfileLevels(Answer, frozen=True, kw_only=True):
+    """The levels of a profile under its settings.
+
+    `ib_high`, `ib_low`: range of the first hour of the regular session; null for several days or the overnight session,
+    which have no extensions either. Tails, single prints and excess are counted in ticks, whatever the row size.
+    `excess_high`: two or more single prints at the high, made before the last bracket. `high_volume_nodes`,
+    `low_volume_nodes`: peaks of the volume, and the valleys between them, ascending. `vwap`: null without volume.
+    """
+
+    poc: float
+    vah: float
+    val: float
+    vpoc: float
+    volume_vah: float
+    volume_val: float
+    poc_candidates: list[float]
+    high: float
+    low: float
+    open_price: float
+    close_price: float
+    ib_high: float | None
+    ib_low: float | None
+    ib_extensions: list[IbExtension]
+    excess_high: bool
+    excess_low: bool
+    upper_tail_ticks: int
+    lower_tail_ticks: int
+    single_prints: list[PriceRange]
+    high_volume_nodes: list[float]
+    low_volume_nodes: list[float]
+    vwap: Vwap | None
+
+
+class ProfileAnswer(Answer, frozen=True, kw_only=True):
+    """Answer of `GET /api/profile`: the rows of one or several sessions, highest price first.
+
+    `levels`: all values of the newest session, always with the preset `dalton`, brackets of 30 minutes and rows of one
+    tick. `profile`: the levels of the rows, under the settings that `method` names. `develops`: later trades can still
+    change the rows, because a session is open or to come.
+    """
+
+    _rows: ClassVar[str] = "rows"
+
+    symbol: str
+    tick_size: float
+    levels: SessionLevels
+    method: Method
+    window: ProfileWindow
+    develops: bool
+    profile: ProfileLevels
+    rows: list[ProfileRow]
