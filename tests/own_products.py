@@ -2,7 +2,8 @@
 
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Universe
-from outcry.market.reference import parse_hours, parse_products
+from outcry.market.reference import parse_products
+from outcry.market.reference_hours import parse_hours
 from outcry.trades.reference_tables import Reference
 
 PRODUCTS = """\

@@ -81,7 +81,7 @@ def test_sessions_of_a_holiday_week_as_lines(capsys: pytest.CaptureFixture[str])
 def test_years_without_known_holidays_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     assert sessions_between("ES", date(2031, 7, 4), date(2031, 7, 4)) == 0
     out, err = capsys.readouterr()
-    assert "The holiday tables cover 2012 to 2027 only" in err
+    assert "The holiday tables of ES cover 2012 to 2027 only" in err
     assert len(out.splitlines()) == 2
 
 

@@ -401,8 +401,8 @@ def test_a_calendar_can_use_a_variant() -> None:
 @pytest.mark.parametrize(
     ("name", "day", "expected"),
     [
-        ("ES", "2026-06-19", False), ("CME", "2026-06-19", False), ("NYMEX", "2025-01-09", True),
-        ("CME", "2025-01-09", True), ("COMEX", "2025-11-28", True), ("CBOT", "2025-11-27", False),
+        ("ES", "2026-06-19", False), ("MES", "2026-06-19", False), ("CL", "2025-01-09", True),
+        ("ES", "2025-01-09", True), ("GC", "2025-11-28", True), ("ZN", "2025-11-27", False),
         ("ZC", "2025-10-13", True), ("ES", "2025-11-29", False), ("6E", "2024-12-31", True),
     ],
 )  # fmt: skip
@@ -435,7 +435,7 @@ def test_dates_before_the_tables_have_no_session() -> None:
     assert CALENDAR.sessions("ES", date.min, date(2010, 12, 31)) == ()
     assert CALENDAR.session("ES", date.min, RTH) is None
     assert CALENDAR.session("ES", date.max, RTH) is None
-    assert CALENDAR.known_years == range(2012, 2028)
+    assert CALENDAR.hours.known_years("ES") == CALENDAR.hours.known_years("MES") == range(2012, 2028)
 
 
 def test_crypto_has_no_session_before_it_was_listed() -> None:

@@ -17,7 +17,9 @@ import pytest
 
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Product
-from outcry.market.reference import BadReference, parse_days, parse_hours, parse_products
+from outcry.market.reference import parse_products
+from outcry.market.reference_hours import parse_days, parse_hours
+from outcry.market.reference_rows import BadReference
 from outcry.trades.reference_tables import UnknownVariant, load_reference
 
 ROOT = Path(__file__).parents[2]
@@ -258,6 +260,7 @@ def two_products(**second: str) -> str:
 
 
 SOME: dict[str, Product] = parse_products(two_products())
+SOME_HOURS = parse_hours(table(HOURS_HEADER, GOOD_HOURS | {"roots": "AA BB"}), SOME)
 
 
 @pytest.mark.parametrize(
@@ -266,8 +269,9 @@ SOME: dict[str, Product] = parse_products(two_products())
         ("root", "AA", "twice"),
         ("root", "", "empty"),
         ("name", "", "empty"),
-        ("exchange", "ICE", "none of CME"),
-        ("sector", "indices", "none of index, energy"),
+        ("exchange", "CME Group", "not a word"),
+        ("sector", "équités", "not a word"),
+        ("sector", "AA", "is a product"),
         ("tick", "0", "above zero"),
         ("tick", "-0.25", "above zero"),
         ("tick", "a quarter", "not a decimal"),
@@ -330,18 +334,21 @@ def test_malformed_tables_are_refused(text: str, row: int, column: str, problem:
     [
         ("roots", "CC", "none of AA, BB"),
         ("roots", "", "empty"),
-        ("days", "Sun", "weekday"),
-        ("days", "Fri-Mon", "backwards"),
+        ("days", "Mo", "weekday"),
+        ("days", "Mon-Fri-Sun", "weekday"),
         ("valid_from", "2012-02-30", "YYYY-MM-DD"),
         ("valid_to", "2011-12-31", "before valid_from"),
-        ("globex", "18:00-17:00", "ends after it starts"),
+        ("globex", "<16:00-17:00", "before the trading of the previous trade date ends"),
+        ("globex", "^18:00-<17:00", "only the mark of the start"),
+        ("globex", "24:00-17:00", "not a window"),
         ("globex", "<18:00", "not a window"),
         ("globex", "<18:00-25:00", "not a window"),
         ("globex", "<18:00-16:15 16:00-17:00", "overlap"),
-        ("globex", "09:00-10:00 <18:00-19:00", "only the first"),
+        ("globex", "09:00-10:00 <18:00-19:00", "out of order"),
         ("globex", "", "only a variant"),
         ("rth", "09:30-12:00 13:00-16:00", "not one window"),
-        ("rth", "<18:00-16:00", "not one window"),
+        ("rth", "09:30-16:20", "outside the trading hours"),
+        ("rth", "17:00-17:30", "outside the trading hours"),
         ("rth", "", "empty"),
         ("source", "", "empty"),
         ("checked_on", "never", "YYYY-MM-DD"),
@@ -364,7 +371,7 @@ def test_a_product_without_hours_is_refused() -> None:
 @pytest.mark.parametrize(
     ("column", "value", "problem"),
     [
-        ("date", "2025-11-29", "weekend"),
+        ("date", "2025-11-29", "a Sat, on which index never trades"),
         ("date", "2025-11-31", "YYYY-MM-DD"),
         ("date", "2025-11-26", "twice for index"),
         ("applies_to", "stocks", "none of"),
@@ -384,13 +391,13 @@ def test_a_product_without_hours_is_refused() -> None:
 def test_faulty_days_are_refused_by_row_and_column(column: str, value: str, problem: str) -> None:
     first = GOOD_DAY | {"date": "2025-11-26"}
     with pytest.raises(BadReference, match=problem) as refusal:
-        parse_days(table(DAY_HEADER, first, GOOD_DAY | {column: value}), SOME)
+        parse_days(table(DAY_HEADER, first, GOOD_DAY | {column: value}), SOME, SOME_HOURS)
     assert (refusal.value.file, refusal.value.row, refusal.value.column) == ("holidays.csv", 3, column)
 
 
 def test_a_day_that_closes_before_it_opens_is_refused() -> None:
     with pytest.raises(BadReference, match="not after opens") as refusal:
-        parse_days(table(DAY_HEADER, GOOD_DAY | {"opens": "13:15"}), SOME)
+        parse_days(table(DAY_HEADER, GOOD_DAY | {"opens": "13:15"}), SOME, SOME_HOURS)
     assert (refusal.value.row, refusal.value.column) == (2, "closes")
 
 
@@ -454,7 +461,9 @@ def test_unknown_regular_hours_are_refused(root: str, variant: str, message: str
 
 
 def test_a_folder_without_overrides_yields_the_packaged_tables(tmp_path: Path) -> None:
-    assert load_reference(tmp_path).calendar.known_years == REFERENCE.calendar.known_years
+    calendar = load_reference(tmp_path).calendar
+    year = date(2026, 1, 1), date(2026, 12, 31)
+    assert calendar.sessions("ES", *year) == REFERENCE.calendar.sessions("ES", *year)
 
 
 def test_the_override_in_the_docs_can_be_used(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from outcry.feeds.tradovate.symbols import vendor_symbol
 from outcry.live.model import StreamKey
 from outcry.live.partitions import partition_of, partition_of_stream
 from outcry.market.instruments import Contract, UnknownName
-from outcry.market.reference import BadReference, parse_products
+from outcry.market.reference import parse_products
+from outcry.market.reference_rows import BadReference
 from outcry.market.roll import RollRule, front_on, fronts
 from outcry.recordings.formats.contract_names import CONTINUOUS, ContractNames
 from outcry.trades.contract_lifetime import lifetime_ns

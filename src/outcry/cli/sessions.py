@@ -50,7 +50,7 @@ def session_at(symbol: str, at: str, *, output: Output = None, data: str | None 
             f"No session data for {day}: the session tables of {root} begin on {calendar.hours.begin(root)}. Use a "
             "later date."
         )
-    _warn_of_unknown_years(reference, (day,))
+    _warn_of_unknown_years(reference, root, (day,))
     zone = calendar.hours.zone(root)
     if found := calendar.session_at(root, at_ns):
         print_rows(SESSIONS, [_row(found, zone)], output)
@@ -98,7 +98,7 @@ def sessions_between(
         return _refuse(
             f"No session data up to {last}: the session tables of {root} begin on {begin}. Use a later date."
         )
-    _warn_of_unknown_years(reference, (first, last))
+    _warn_of_unknown_years(reference, root, (first, last))
     zone = reference.calendar.hours.zone(root)
     print_rows(
         SESSIONS, (_row(each, zone) for each in reference.calendar.sessions(root, first, last)), output
@@ -144,12 +144,12 @@ def _refuse(problem: str) -> int:
     return UNREADABLE
 
 
-def _warn_of_unknown_years(reference: Reference, days: Iterable[date]) -> None:
-    known = reference.calendar.known_years
-    if any(day.year not in known for day in days):
-        span = f"{known[0]} to {known[-1]}"
+def _warn_of_unknown_years(reference: Reference, root: str, days: Iterable[date]) -> None:
+    known = reference.calendar.hours.known_years(root)
+    if known and any(day.year not in known for day in days):
         print(
-            f"warning: The holiday tables cover {span} only. Sessions of other years ignore holidays.",
+            f"warning: The holiday tables of {root} cover {known[0]} to {known[-1]} only. Sessions of other years "
+            "ignore holidays.",
             file=sys.stderr,
         )
 

@@ -1,7 +1,8 @@
 """Trading sessions by date and time.
 
 A trade date is the exchange's, so Sunday evening belongs to Monday. RTH is the product's regular hours. ETH is
-everything from the previous regular close to the next regular open, without maintenance breaks. A day without regular
+everything from the previous regular close to the next regular open. Both are without the breaks in which the product
+does not trade. A day without regular
 hours has no session of its own. Its trading belongs to the overnight session of the next day with regular hours (rules
 §3.2, §3.3). Windows are in ns UTC, and their end is not included.
 """
@@ -32,7 +33,10 @@ FIRST_YEAR, LAST_YEAR = 1971, 2261
 _NEW_YEARS_NS = tuple(
     (date(year, 1, 1) - EPOCH.date()).days * NANOS_PER_DAY for year in range(FIRST_YEAR, LAST_YEAR + 2)
 )
-_LONGEST_CLOSURE_NS = LONGEST_CLOSURE_DAYS * NANOS_PER_DAY
+#: An overnight session may begin this long before its trade date, across two closures.
+_EARLIEST_OPEN_NS = 2 * LONGEST_CLOSURE_DAYS * NANOS_PER_DAY
+#: No trade date ends later after the midnight (UTC) at which it starts: it may pass midnight, in a zone behind UTC.
+_LATEST_END_NS = 3 * NANOS_PER_DAY
 #: Days whose years are cached: more than streams and pages of the present and its past use at a time.
 _DAYS_CACHED = 1024
 
@@ -48,7 +52,7 @@ class SessionKind(StrEnum):
 class Session:
     """One session of a product.
 
-    segments: half-open windows (ns UTC) in order, without the maintenance break. short: the session closes early.
+    segments: half-open windows (ns UTC) in order, without breaks. short: the session closes early.
     """
 
     root: str
@@ -124,11 +128,6 @@ class Calendar:
         self._days: dict[tuple[str, int], _Timeline[TradingDay]] = {}
         self._sessions: dict[tuple[str, int, str], _Timeline[Session]] = {}
         self._by_day: dict[tuple[str, date, SessionKind, str], Session] = {}
-
-    @property
-    def known_years(self) -> range:
-        """Years with holidays in the tables. In other years every weekday is an ordinary trade date."""
-        return self.hours.known_years
 
     def variants(self, root: str) -> tuple[str, ...]:
         """Return the names of a product's sets of regular hours. The default set has the empty name."""
@@ -285,7 +284,7 @@ def _years(first: date, last: date) -> range:
 def _years_near(at_ns: int) -> range:
     """Return the years whose trade dates may include a time.
 
-    They are the year of the time itself and, in late December, the next one.
+    They are the year of the time itself, in December the next one, and in the first days of January the one before.
     """
     return _years_near_day(at_ns // NANOS_PER_DAY)
 
@@ -294,5 +293,6 @@ def _years_near(at_ns: int) -> range:
 def _years_near_day(day: int) -> range:
     """Return the result of `_years_near` for every time of a day. `day`: days since 1970, in UTC."""
     at_ns = day * NANOS_PER_DAY
-    first, last = (bisect_right(_NEW_YEARS_NS, at_ns + ahead_ns) for ahead_ns in (0, _LONGEST_CLOSURE_NS))
+    first = bisect_right(_NEW_YEARS_NS, at_ns - _LATEST_END_NS)
+    last = bisect_right(_NEW_YEARS_NS, at_ns + _EARLIEST_OPEN_NS)
     return range(max(FIRST_YEAR - 1 + first, FIRST_YEAR), min(FIRST_YEAR - 1 + last, LAST_YEAR) + 1)

@@ -1,11 +1,12 @@
 """Rows of trading hours: weekly hours with the dates between which they apply, and days with exceptions.
 
-`data/sessions.csv`, `data/holidays.csv` and `data/overrides.csv` write windows like this: `<18:00-16:15 16:30-17:00`.
-The first window begins at 18:00 of the previous calendar day and ends at 16:15. The second lasts from 16:30 to 17:00 of
-the trade date itself.
+`sessions.csv` writes windows like this: `<18:00-16:15 16:30-17:00`. The first window begins at 18:00 of the previous
+calendar day and ends at 16:15. The second lasts from 16:30 to 17:00 of the trade date itself.
 
-`^17:00-17:00` begins on the previous trade date, however many days earlier that is (trading round the clock). Times are
-in the product's time zone. A window's end is not included.
+`^17:00-17:00` begins on the previous trade date, however many days earlier that is (trading round the clock). An end
+may have the mark of its start: `^17:15-^03:00` is the night after the previous trade date. If start and end are marked
+alike and the end is not later, the window ends on the following day: `22:00-06:00` passes midnight. `24:00` is the end
+of a day. Times are in the product's time zone. A window's end is not included.
 """
 
 import re
@@ -14,14 +15,15 @@ from datetime import date, time
 from enum import StrEnum
 from itertools import pairwise
 
-DAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri")
+DAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+DAY_MINUTES = 24 * 60
 _TIME = r"([01][0-9]|2[0-3]):([0-5][0-9])"
-_WINDOW = re.compile(rf"([<^]?){_TIME}-{_TIME}")
+_WINDOW = re.compile(rf"([<^]?){_TIME}-([<^]?)(?:{_TIME}|(24:00))")
 _CLOCK = re.compile(_TIME)
 
 
-class Begins(StrEnum):
-    """The day on which a trading window begins, relative to its trade date."""
+class OnDay(StrEnum):
+    """The day of a window's start or end, relative to its trade date."""
 
     SAME_DAY = ""
     EVE = "<"
@@ -44,11 +46,30 @@ class DayKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A trading window: part of a trading day, in the product's time zone."""
+    """A trading window: part of a trading day, in the product's time zone.
 
-    begins: Begins
-    start: time
-    end: time
+    start, end: minutes from midnight of the days `starts_on` and `ends_on`; an end above 1,440 is on the following day.
+    """
+
+    starts_on: OnDay
+    start: int
+    ends_on: OnDay
+    end: int
+
+    @property
+    def reaches_back(self) -> bool:
+        """Return whether the window lasts from the previous trade date to this one, including all days between."""
+        return self.starts_on is OnDay.LAST_TRADE_DATE and self.ends_on is OnDay.SAME_DAY
+
+    @property
+    def start_minute(self) -> int:
+        """Return the start in minutes from midnight of the trade date, if the previous trade date is the day before."""
+        return self.start - (0 if self.starts_on is OnDay.SAME_DAY else DAY_MINUTES)
+
+    @property
+    def end_minute(self) -> int:
+        """Return the end in minutes from midnight of the trade date, if the previous trade date is the day before."""
+        return self.end - (0 if self.ends_on is OnDay.SAME_DAY else DAY_MINUTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +78,7 @@ class HoursRow:
 
     Both dates are included; None means no limit. globex: all trading hours; None in a row that defines a variant,
     because a variant changes the regular hours only. variant: name of an alternative set of regular hours; empty for
-    the default.
+    the default. days: weekdays, 0 (Monday) to 6. rth: span of the regular hours; breaks in it are those of `globex`.
     """
 
     roots: tuple[str, ...]
@@ -82,7 +103,8 @@ class DayRow:
     """A row of `holidays.csv` or `overrides.csv`: one date with other hours, for groups (`index`) or roots (`ES`).
 
     opens, closes: start or end of trading on that date, in the product's time zone. rth_opens, rth_closes: start or end
-    of the regular hours, if the other values do not determine it.
+    of the regular hours, if the other values do not determine it. planned: whether the row is from a table of holidays,
+    which lists the holidays of whole years. Overrides list single days.
     """
 
     day: date
@@ -96,6 +118,7 @@ class DayRow:
     source: str
     checked_on: date
     note: str
+    planned: bool = True
 
 
 def read_clock(text: str) -> time:
@@ -111,12 +134,7 @@ def read_windows(text: str) -> tuple[Window, ...]:
     windows = tuple(_read_window(word) for word in text.split())
     if not windows:
         raise ValueError("no window is given")
-    for index, window in enumerate(windows):
-        if index and window.begins is not Begins.SAME_DAY:
-            raise ValueError("only the first window may begin on another day")
-        if window.begins is Begins.SAME_DAY and window.end <= window.start:
-            raise ValueError("a window of one day ends after it starts")
-    if any(after.start < before.end for before, after in pairwise(windows)):
+    if any(after.start_minute < before.end_minute for before, after in pairwise(windows)):
         raise ValueError("the windows overlap or are out of order")
     return windows
 
@@ -125,17 +143,21 @@ def _read_window(text: str) -> Window:
     found = _WINDOW.fullmatch(text)
     if not found:
         raise ValueError(f"{text!r} is not a window like <18:00-17:00")
-    mark, *clock = found.groups()
-    start_hour, start_minute, end_hour, end_minute = map(int, clock)
-    return Window(Begins(mark), time(start_hour, start_minute), time(end_hour, end_minute))
+    begin_mark, begin_hour, begin_minute, end_mark, end_hour, end_minute, midnight = found.groups()
+    starts_on, ends_on = OnDay(begin_mark), OnDay(end_mark)
+    if end_mark and starts_on is not ends_on:
+        raise ValueError(f"{text!r}: the end may have only the mark of the start, or none")
+    start = int(begin_hour) * 60 + int(begin_minute)
+    end = DAY_MINUTES if midnight else int(end_hour) * 60 + int(end_minute)
+    if starts_on is ends_on and end <= start:
+        end += DAY_MINUTES
+    return Window(starts_on, start, ends_on, end)
 
 
 def read_days(text: str) -> tuple[int, ...]:
-    """Parse weekdays, `Mon-Fri` or `Fri`, as 0 (Monday) to 4. Raises `ValueError`."""
+    """Parse weekdays, `Mon-Fri`, `Sun-Thu` or `Sat`, as 0 (Monday) to 6. Raises `ValueError`."""
     first, _, last = text.partition("-")
     if first not in DAY_NAMES or (last or first) not in DAY_NAMES:
         raise ValueError(f"{text!r} is not a weekday or a span like Mon-Fri")
     start, end = DAY_NAMES.index(first), DAY_NAMES.index(last or first)
-    if end < start:
-        raise ValueError(f"{text!r} runs backwards")
-    return tuple(range(start, end + 1))
+    return tuple((start + more) % len(DAY_NAMES) for more in range((end - start) % len(DAY_NAMES) + 1))

@@ -1,27 +1,20 @@
-"""Parses and validates the reference tables: products, weekly hours, holidays and dated exceptions (overrides).
+"""Parses and validates the tables of products and of their activity. `market.reference_hours` has the other tables.
 
 A table is accepted as a whole, or rejected with an error that names the file, the row (1 is the header) and the column.
 Every row has its source (`source`) and the date it was last checked (`checked_on`). This module parses text;
 `trades.reference_tables` reads the files.
 """
 
-import csv
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import date, time
-from itertools import combinations
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from outcry.market.expiry import EXPIRY_RULES, NOTICE_RULES
-from outcry.market.hours import DayKind, DayRow, HoursRow, read_clock, read_days, read_windows
 from outcry.market.instruments import MONTH_CODES, Product
+from outcry.market.reference_rows import BadReference, Row, one_of, read_date, read_word, rows
 from outcry.market.symbols import LONGEST_ROOT, read_symbol
 from outcry.market.units import PRICE_SCALE, e9_from_text
-from outcry.market.windows import EXCHANGE_GROUPS, GROUPS
-
-T = TypeVar("T")
 
 PRODUCT_COLUMNS = (
     "root,name,exchange,sector,parent,tick,multiplier,unit,months,serial,skipped,zone,settle,expiry_rule,"
@@ -36,75 +29,6 @@ _DATED_ROOT = re.compile(rf"[A-Z0-9]{{1,{LONGEST_ROOT}}}", re.ASCII)
 #: Columns that a table of products may have besides.
 PRODUCT_OPTIONS = ("size_step",)
 ACTIVITY_COLUMNS = "root,regular,day,night,source,checked_on,note"
-HOURS_COLUMNS = "roots,variant,days,valid_from,valid_to,globex,rth,source,checked_on,note"
-DAY_COLUMNS = "date,name,applies_to,day,opens,closes,rth_opens,rth_closes,source,checked_on,note"
-
-
-class BadReference(ValueError):
-    """A reference table is invalid. The message names the file, the row (1 is the header) and the column."""
-
-    def __init__(self, file: str, row: int, problem: str, column: str = "") -> None:
-        place = f"row {row}, column {column}" if column else f"row {row}"
-        super().__init__(f"{file}, {place}: {problem}")
-        self.file, self.row, self.column, self.problem = file, row, column, problem
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One row of a table, with its file and line for error messages."""
-
-    file: str
-    number: int
-    cells: Mapping[str, str]
-
-    def refuse(self, problem: str, column: str = "") -> BadReference:
-        return BadReference(self.file, self.number, problem, column)
-
-    def read(self, column: str, reader: Callable[[str], T]) -> T:
-        """Parse a cell with `reader`; an empty cell is an error."""
-        text = self.cells[column]
-        if not text:
-            raise self.refuse("is empty", column)
-        try:
-            return reader(text)
-        except ValueError as problem:
-            raise self.refuse(str(problem), column) from problem
-
-    def maybe(self, column: str, reader: Callable[[str], T]) -> T | None:
-        """Parse a cell with `reader`; return None if the cell is empty."""
-        return self.read(column, reader) if self.cells[column] else None
-
-    def words(self, column: str) -> tuple[str, ...]:
-        return tuple(self.cells[column].split())
-
-
-def _rows(text: str, file: str, header_text: str, optional: tuple[str, ...] = ()) -> Iterator[_Row]:
-    """Yield the rows of a table.
-
-    The table must have the columns that `header_text` names and may have the `optional` ones, in any order. The cells
-    of a missing optional column are empty.
-    """
-    columns = header_text.split(",")
-    reader = csv.reader(text.removeprefix("\ufeff").splitlines(), strict=True)
-    try:
-        header = tuple(cell.strip() for cell in next(reader, ()))
-        for missing in (column for column in columns if column not in header):
-            raise BadReference(file, 1, "the column is missing", missing)
-        for strange in (column for column in header if column not in {*columns, *optional}):
-            raise BadReference(file, 1, "the column is not known", strange)
-        if len(set(header)) < len(header):
-            raise BadReference(file, 1, "a column is given twice")
-        for cells in reader:
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                raise BadReference(
-                    file, reader.line_num, f"has {len(cells)} cells where the header has {len(header)}"
-                )
-            given = dict(zip(header, (cell.strip() for cell in cells), strict=True))
-            yield _Row(file, reader.line_num, dict.fromkeys(optional, "") | given)
-    except csv.Error as problem:
-        raise BadReference(file, reader.line_num, str(problem)) from problem
 
 
 def _positive(text: str) -> int:
@@ -112,16 +36,6 @@ def _positive(text: str) -> int:
     if value <= 0:
         raise ValueError(f"{text!r} is not above zero")
     return value
-
-
-def _day(text: str) -> date:
-    try:
-        day = date.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a date YYYY-MM-DD") from None
-    if day.isoformat() != text:
-        raise ValueError(f"{text!r} is not a date YYYY-MM-DD")
-    return day
 
 
 def _root(text: str) -> str:
@@ -155,15 +69,6 @@ def _zone(text: str) -> str:
     return text
 
 
-def _one_of(known: Mapping[str, object]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in known:
-            raise ValueError(f"{text!r} is none of {', '.join(known)}")
-        return text
-
-    return read
-
-
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 9):
         raise ValueError(f"{text!r} is not a number from 1 to 9")
@@ -176,25 +81,31 @@ def _percent(text: str) -> int:
     return int(text)
 
 
-def _kind(text: str) -> DayKind:
-    return DayKind(_one_of({kind.value: kind for kind in DayKind})(text))
+def parse_products(
+    text: str, file: str = "products.csv", known: Mapping[str, Product] | None = None
+) -> dict[str, Product]:
+    """Parse a table of products; return all products by root.
 
-
-def parse_products(text: str, file: str = "products.csv") -> dict[str, Product]:
-    """Parse the table of products; return them by root, in the order of the table. Raises `BadReference`."""
-    products: dict[str, Product] = {}
-    rows: dict[str, _Row] = {}
-    for row in _rows(text, file, PRODUCT_COLUMNS, PRODUCT_OPTIONS):
+    known: products of another table; a row replaces the product of the same root. The order is that of `known`, then
+    that of the table. Raises `BadReference`.
+    """
+    found: dict[str, tuple[Product, Row]] = {}
+    for row in rows(text, file, PRODUCT_COLUMNS, PRODUCT_OPTIONS):
         product = _product(row)
-        if product.root in products:
+        if product.root in found:
             raise row.refuse(f"{product.root} is given twice", "root")
-        products[product.root], rows[product.root] = product, row
-    for root, product in products.items():
-        _check_family(rows[root], product, products)
+        found[product.root] = product, row
+    products = dict(known or {}) | {root: product for root, (product, _) in found.items()}
+    for product, row in found.values():
+        _check_family(row, product, products)
+        _check_names(row, product, products)
+    others = [product for root, product in products.items() if root not in found]
+    for product, row in found.values():
+        _check_replaced(row, product, others)
     return products
 
 
-def _product(row: _Row) -> Product:
+def _product(row: Row) -> Product:
     months = row.maybe("months", _months) or ""
     if not months:
         for column in (column for column in _OF_MONTHS if row.cells[column]):
@@ -202,8 +113,8 @@ def _product(row: _Row) -> Product:
     product = Product(
         root=row.read("root", _root if not months else _dated_root),
         name=row.read("name", str),
-        exchange=row.read("exchange", _one_of(EXCHANGE_GROUPS)),
-        sector=row.read("sector", _one_of(dict.fromkeys(GROUPS))),
+        exchange=row.read("exchange", read_word),
+        sector=row.read("sector", read_word),
         parent=row.maybe("parent", str),
         tick_e9=row.read("tick", _positive),
         multiplier_e9=row.read("multiplier", _positive),
@@ -214,13 +125,13 @@ def _product(row: _Row) -> Product:
         skipped=row.maybe("skipped", _months) or "",
         zone=row.read("zone", _zone),
         settle=row.read("settle", str) if months else row.cells["settle"],
-        expiry_rule=row.read("expiry_rule", _one_of(EXPIRY_RULES)) if months else "",
-        notice_rule=row.read("notice_rule", _one_of(NOTICE_RULES)) if months else "",
+        expiry_rule=row.read("expiry_rule", one_of(EXPIRY_RULES)) if months else "",
+        notice_rule=row.read("notice_rule", one_of(NOTICE_RULES)) if months else "",
         roll_sessions=row.read("roll_sessions", _count) if months else 1,
         projectx=row.cells["projectx"],
         aliases=row.words("aliases"),
         source=row.read("source", str),
-        checked_on=row.read("checked_on", _day),
+        checked_on=row.read("checked_on", read_date),
         note=row.cells["note"],
     )
     if months and not set(product.skipped) < set(months):
@@ -232,8 +143,10 @@ def _product(row: _Row) -> Product:
     return product
 
 
-def _check_family(row: _Row, product: Product, products: Mapping[str, Product]) -> None:
-    """Reject a product whose parent is missing or itself a micro, or whose names mean another product."""
+def _check_family(row: Row, product: Product, products: Mapping[str, Product]) -> None:
+    """Reject a product that does not fit to its parent or its micros, or that shares a name with another product."""
+    if product.sector in products:
+        raise row.refuse(f"{product.sector} is a product; give its group of holidays another name", "sector")
     if product.parent is not None:
         parent = products.get(product.parent)
         if parent is None or parent.parent is not None:
@@ -247,6 +160,29 @@ def _check_family(row: _Row, product: Product, products: Mapping[str, Product]) 
             named = read_symbol(name)
             if named and named.month and (other := products.get(named.name)) and other.lists(named.month):
                 raise row.refuse(f"{name!r} is a contract of {other.root}", column)
+
+
+def _check_replaced(row: Row, product: Product, others: Iterable[Product]) -> None:
+    """Reject a product that does not fit to the products of another table, which stay as they are."""
+    for other in others:
+        if product.root in other.aliases:
+            raise row.refuse(f"{product.root!r} is an alias of {other.root}", "root")
+        if other.parent != product.root:
+            continue
+        if product.parent is not None:
+            raise row.refuse(
+                f"{product.root} has the micro {other.root}, so it cannot be a micro itself", "parent"
+            )
+        if (other.zone, other.sector, other.is_dated) != (product.zone, product.sector, product.is_dated):
+            raise row.refuse(
+                f"its micro {other.root} has another zone or sector, or only one of them has months; add a row for "
+                f"{other.root}",
+                "root",
+            )
+
+
+def _check_names(row: Row, product: Product, products: Mapping[str, Product]) -> None:
+    """Reject a product whose aliases also name another product."""
     for name in product.aliases:
         for other in products.values():
             if name == other.root or (other is not product and name in other.aliases):
@@ -254,117 +190,23 @@ def _check_family(row: _Row, product: Product, products: Mapping[str, Product]) 
 
 
 def with_activity(
-    products: Mapping[str, Product], text: str, file: str = "activity.csv"
+    products: Mapping[str, Product], text: str, file: str = "activity.csv", *, complete: bool = True
 ) -> dict[str, Product]:
     """Return the products with the minimum activity that the table states for each, in the same order.
 
-    Activity is the share of minutes in which the product trades. Raises `BadReference`, also if the table does not list
-    a product.
+    Activity is the share of minutes in which the product trades. complete: whether the table must list every product;
+    otherwise the activity of the others stays. Raises `BadReference`.
     """
     found: dict[str, Product] = {}
-    for row in _rows(text, file, ACTIVITY_COLUMNS):
-        root = row.read("root", _one_of(products))
+    for row in rows(text, file, ACTIVITY_COLUMNS):
+        root = row.read("root", one_of(products))
         if root in found:
             raise row.refuse(f"{root} is given twice", "root")
         regular, day, night = (row.read(column, _percent) for column in ("regular", "day", "night"))
         row.read("source", str)
-        row.read("checked_on", _day)
+        row.read("checked_on", read_date)
         found[root] = replace(products[root], activity=(regular, day, night))
     for root in products:
-        if root not in found:
+        if complete and root not in found:
             raise BadReference(file, 1, f"{root} has no row", "root")
-    return {root: found[root] for root in products}
-
-
-def parse_hours(
-    text: str, products: Mapping[str, Product], file: str = "sessions.csv"
-) -> tuple[HoursRow, ...]:
-    """Parse the weekly hours, in the order of the table.
-
-    Raises `BadReference`, also if two rows apply to the same product and day.
-    """
-    known = {product.root: product for product in products.values() if product.parent is None}
-    read: list[HoursRow] = []
-    for row in _rows(text, file, HOURS_COLUMNS):
-        hours = _hours(row, known)
-        for before in read:
-            if _speak_of_one_day(before, hours):
-                raise row.refuse(
-                    f"overlaps another row of {' '.join(set(before.roots) & set(hours.roots))}", "valid_from"
-                )
-        read.append(hours)
-    for root in known:
-        if not any(root in hours.roots and not hours.variant for hours in read):
-            raise BadReference(file, 1, f"{root} has no hours", "roots")
-    return tuple(read)
-
-
-def _hours(row: _Row, known: Mapping[str, Product]) -> HoursRow:
-    roots = row.read("roots", str.split)
-    for root in roots:
-        row.read("roots", lambda _text, root=root: _one_of(known)(root))
-    variant = row.cells["variant"]
-    regular = row.read("rth", read_windows)
-    globex = row.maybe("globex", read_windows)
-    if globex is None and not variant:
-        raise row.refuse("is empty, and only a variant's may be", "globex")
-    if len(regular) != 1 or regular[0].begins:
-        raise row.refuse("is not one window of the day itself", "rth")
-    valid_from, valid_to = row.read("valid_from", _day), row.maybe("valid_to", _day)
-    if valid_to is not None and valid_to < valid_from:
-        raise row.refuse("is before valid_from", "valid_to")
-    return HoursRow(
-        tuple(roots), variant, row.read("days", read_days), valid_from, valid_to, globex, regular[0],
-        row.read("source", str), row.read("checked_on", _day), row.cells["note"],
-    )  # fmt: skip
-
-
-def _speak_of_one_day(one: HoursRow, other: HoursRow) -> bool:
-    return bool(
-        one.variant == other.variant
-        and set(one.roots) & set(other.roots)
-        and set(one.days) & set(other.days)
-        and one.valid_from <= (other.valid_to or date.max)
-        and other.valid_from <= (one.valid_to or date.max)
-    )
-
-
-def parse_days(text: str, products: Mapping[str, Product], file: str = "holidays.csv") -> tuple[DayRow, ...]:
-    """Parse holidays or overrides, in the order of the table.
-
-    Raises `BadReference`, also if two rows name the same day of a group or root.
-    """
-    known = {name: None for p in products.values() if p.parent is None for name in (p.root, p.group)}
-    read: list[DayRow] = []
-    seen: set[tuple[str, date]] = set()
-    for row in _rows(text, file, DAY_COLUMNS):
-        day = _day_row(row, known)
-        for name in day.names:
-            if (name, day.day) in seen:
-                raise row.refuse(f"{day.day} is given twice for {name}", "date")
-            seen.add((name, day.day))
-        read.append(day)
-    return tuple(read)
-
-
-def _day_row(row: _Row, known: Mapping[str, None]) -> DayRow:
-    day = row.read("date", _day)
-    if day.weekday() >= 5:
-        raise row.refuse(f"{day} is a weekend", "date")
-    names = row.read("applies_to", str.split)
-    for name in names:
-        row.read("applies_to", lambda _text, name=name: _one_of(known)(name))
-    kind = row.read("day", _kind)
-    times: dict[str, time | None] = {
-        column: row.maybe(column, read_clock) for column in ("opens", "closes", "rth_opens", "rth_closes")
-    }
-    if kind is DayKind.CLOSED and any(times.values()):
-        raise row.refuse("a closed day has no times", "day")
-    for first, second in combinations(times, 2):
-        start, end = times[first], times[second]
-        if first.endswith("opens") and second.endswith("closes") and start and end and end <= start:
-            raise row.refuse(f"is not after {first}", second)
-    return DayRow(
-        day, row.read("name", str), tuple(names), kind, times["opens"], times["closes"], times["rth_opens"],
-        times["rth_closes"], row.read("source", str), row.read("checked_on", _day), row.cells["note"],
-    )  # fmt: skip
+    return {root: found.get(root, product) for root, product in products.items()}

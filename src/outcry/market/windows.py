@@ -9,24 +9,19 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from zoneinfo import ZoneInfo
 
-from outcry.market.hours import Begins, DayKind, DayRow, HoursRow, Window
+from outcry.market.hours import DAY_MINUTES, DayKind, DayRow, HoursRow, OnDay, Window
 from outcry.market.instruments import Product
 from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_SECOND
 
 Segment = tuple[int, int]
 
 ONE_DAY = timedelta(days=1)
+YEAR = timedelta(days=365)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Regular hours cut to this length or less do not take place (rules §3.3).
 SHORTEST_RTH_NS = NANOS_PER_HOUR
 #: No product stays closed longer; the search for the previous trade date ends there.
 LONGEST_CLOSURE_DAYS = 12
-#: Groups of products with the same holidays.
-GROUPS = ("index", "energy", "metals", "rates", "fx", "crypto", "grains", "livestock")
-#: Group whose holidays represent an exchange's.
-EXCHANGE_GROUPS = {"CME": "index", "CBOT": "rates", "NYMEX": "energy", "COMEX": "metals"}
-#: A year with fewer listed days has no complete holidays, only a few overrides.
-FEWEST_DAYS_OF_A_YEAR = 10
 
 
 class TradingHours:
@@ -42,14 +37,16 @@ class TradingHours:
         self._products = products
         self._hours = tuple(hours)
         self._days: dict[tuple[str, date], DayRow] = {}
-        listed: dict[int, int] = {}
+        self._years: dict[str, list[int]] = {}
         for row in days:
             self._days.update({(name, row.day): row for name in row.names})
-            listed[row.day.year] = listed.get(row.day.year, 0) + 1
-        complete_years = [year for year, count in listed.items() if count >= FEWEST_DAYS_OF_A_YEAR]
-        #: Years with holidays in the tables. In other years every weekday counts as an ordinary trade date.
-        self.known_years = range(min(complete_years), max(complete_years) + 1) if complete_years else range(0)
+            for name in row.names if row.planned else ():
+                self._years.setdefault(name, []).append(row.day.year)
         self._zones = {zone: ZoneInfo(zone) for zone in {product.zone for product in products.values()}}
+        self._weekdays: dict[str, set[int]] = {}
+        for row in self._hours:
+            for root in row.roots:
+                self._weekdays.setdefault(root, set()).update(row.days)
         self._of_root: dict[tuple[str, str], tuple[HoursRow, ...]] = {}
         self._known: dict[tuple[str, date], tuple[Segment, ...]] = {}
 
@@ -89,15 +86,33 @@ class TradingHours:
         own = self.base(root)
         return min(row.valid_from for row in self._hours if own in row.roots)
 
-    def is_business_day(self, name: str, day: date) -> bool:
-        """Return whether a date is a business day, on which a root or exchange can have a trade date.
+    def known_years(self, root: str) -> range:
+        """Return the years whose holidays the tables list for a product; empty if the tables list no holidays for it.
 
-        name: a root, or one of `CME`, `CBOT`, `NYMEX` and `COMEX`.
+        In other years every weekday of its trading hours counts as an ordinary trade date.
         """
-        if day.weekday() >= 5:
+        own = self.base(root)
+        years = [*self._years.get(own, ()), *self._years.get(self._products[own].group, ())]
+        return range(min(years), max(years) + 1) if years else range(0)
+
+    def holidays_ending(self, on: date) -> Mapping[str, date]:
+        """Return the last day with known holidays, of each calendar that ends less than a year after a date.
+
+        A calendar is that of a group of products, or of a root whose group has no holidays.
+        """
+        found: dict[str, date] = {}
+        for root, product in self._products.items():
+            if product.parent is None and (years := self.known_years(root)):
+                last = date(years[-1], 12, 31)
+                if last < on + YEAR:
+                    found.setdefault(product.group if product.group in self._years else root, last)
+        return found
+
+    def is_business_day(self, root: str, day: date) -> bool:
+        """Return whether a product can have a trade date on a date: a weekday of its hours and no holiday."""
+        if day.weekday() not in self._weekdays[self.base(root)]:
             return False
-        group = EXCHANGE_GROUPS.get(name)
-        row = self._days.get((group, day)) if group else self._row(name, day)
+        row = self._row(root, day)
         return row is None or row.kind in {DayKind.OPEN, DayKind.NO_RTH}
 
     def trades_on(self, root: str, day: date) -> bool:
@@ -119,20 +134,22 @@ class TradingHours:
     def regular(self, root: str, day: date, variant: str) -> tuple[Segment, bool] | None:
         """Return the regular hours of a date and whether they close early; None if the date has no regular hours.
 
-        variant: name of a set of regular hours; an unknown name means the default.
+        The hours are one span; `windows` has the breaks in it. variant: name of a set of regular hours; an unknown name
+        means the default.
         """
         row = self._row(root, day)
         hours = self._hours_of(root, day, variant) or self._hours_of(root, day)
         if hours is None or not self.trades_on(root, day) or (row and row.kind is not DayKind.OPEN):
             return None
-        start, usual = self._bounds(root, day, hours.rth)
-        end = usual
+        usual = start, end = self._bounds(root, day, hours.rth)
         if row:
             start = max(start, self._at(root, day, row.opens)) if row.opens else start
             end = min(end, self._at(root, day, row.closes)) if row.closes else end
             start = self._at(root, day, row.rth_opens) if row.rth_opens else start
             end = min(end, self._at(root, day, row.rth_closes)) if row.rth_closes else end
-        return ((start, end), end < usual) if end - start > SHORTEST_RTH_NS else None
+        if (start, end) != usual and end - start <= SHORTEST_RTH_NS:
+            return None
+        return ((start, end), end < usual[1]) if clipped(self.windows(root, day), start, end) else None
 
     def _row(self, root: str, day: date) -> DayRow | None:
         own = self.base(root)
@@ -159,7 +176,7 @@ class TradingHours:
         if hours is None or hours.globex is None or (row and row.kind is DayKind.CLOSED):
             return []
         joined = row is not None and row.kind is DayKind.JOINED
-        if joined and any(window.begins is Begins.LAST_TRADE_DATE for window in hours.globex):
+        if joined and any(window.reaches_back for window in hours.globex):
             return []  # the window of the next trade date includes this day
         opens = self._at(root, day, row.opens) if row and row.opens else None
         closes = self._at(root, day, row.closes) if row and row.closes else None
@@ -173,12 +190,19 @@ class TradingHours:
         return cut
 
     def _bounds(self, root: str, day: date, window: Window) -> Segment:
-        begins = day
-        if window.begins is Begins.EVE:
-            begins = day - ONE_DAY
-        elif window.begins is Begins.LAST_TRADE_DATE:
-            begins = self._trade_date_before(root, day)
-        return self._at(root, begins, window.start), self._at(root, day, window.end)
+        return (
+            self._at_minute(root, self._calendar_day(root, day, window.starts_on), window.start),
+            self._at_minute(root, self._calendar_day(root, day, window.ends_on), window.end),
+        )
+
+    def _calendar_day(self, root: str, trade_date: date, on: OnDay) -> date:
+        if on is OnDay.LAST_TRADE_DATE:
+            return self._trade_date_before(root, trade_date)
+        return trade_date - ONE_DAY if on is OnDay.EVE else trade_date
+
+    def _at_minute(self, root: str, day: date, minute: int) -> int:
+        days, minute = divmod(minute, DAY_MINUTES)
+        return self._at(root, day + days * ONE_DAY, time(*divmod(minute, 60)))
 
     def _at(self, root: str, day: date, clock: time) -> int:
         moment = datetime.combine(day, clock, self.zone(root)) - EPOCH

@@ -9,13 +9,9 @@ from pathlib import Path
 
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Universe
-from outcry.market.reference import (
-    BadReference,
-    parse_days,
-    parse_hours,
-    parse_products,
-    with_activity,
-)
+from outcry.market.reference import parse_products, with_activity
+from outcry.market.reference_hours import parse_days, parse_hours
+from outcry.market.reference_rows import BadReference
 
 __all__ = ["BadReference", "Reference", "UnknownVariant", "load_reference"]
 
@@ -49,14 +45,14 @@ def load_reference(folder: Path | None = None, *, variants: dict[str, str] | Non
         return (packaged / name).read_text(encoding="utf-8")
 
     products = with_activity(parse_products(ours("products.csv")), ours("activity.csv"))
+    hours = parse_hours(ours("sessions.csv"), products)
     days = [
-        *parse_days(ours("holidays.csv"), products),
-        *parse_days(ours("overrides.csv"), products, "overrides.csv"),
+        *parse_days(ours("holidays.csv"), products, hours),
+        *parse_days(ours("overrides.csv"), products, hours, "overrides.csv", planned=False),
     ]
     own = folder / "overrides.csv" if folder else None
     if own is not None and own.is_file():
-        days += parse_days(_text(own), products, str(own))
-    hours = parse_hours(ours("sessions.csv"), products)
+        days += parse_days(_text(own), products, hours, str(own), planned=False)
     for root, variant in (variants or {}).items():
         known = tuple(row.variant for row in hours if root in row.roots and row.variant)
         if variant not in {"", *known}:
