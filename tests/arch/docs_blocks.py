@@ -1,4 +1,4 @@
-"""The code blocks of the documentation, with the place of each."""
+"""The code blocks of the documentation and the README, with the place of each."""
 
 import re
 import shlex
@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+README = ROOT / "README.md"
 #: URL of the service and key in the examples.
 URL, KEY = "http://localhost:8000", "outcry_…"
 _PUNCTUATION = set("();<>|&")
@@ -17,7 +18,7 @@ _PUNCTUATION = set("();<>|&")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced code block. page: path below docs/ without suffix. line: of its first line of code, from 1."""
+    """A fenced code block. page: path below docs/ without suffix, or `README`. line: of its first line, from 1."""
 
     page: str
     line: int
@@ -38,8 +39,8 @@ class Block:
 def blocks(language: str | None = None) -> list[Block]:
     """Return the fenced code blocks of all pages, or those of one language."""
     found: list[Block] = []
-    for path in sorted(DOCS.rglob("*.md")):
-        page = str(path.relative_to(DOCS).with_suffix(""))
+    for path in [README, *sorted(DOCS.rglob("*.md"))]:
+        page = str(path.relative_to(ROOT if path == README else DOCS).with_suffix(""))
         found += [
             Block(page, token.map[0] + 2, token.info.strip(), token.content)
             for token in MarkdownIt().parse(path.read_text())

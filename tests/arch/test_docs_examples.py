@@ -12,9 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from standardwebhooks import Webhook
-from tests.arch.docs_blocks import DOCS, ROOT, Block, blocks, commands, outcry_arguments
+from tests.arch.docs_blocks import ROOT, Block, blocks, commands, outcry_arguments
+from tools.docs_picture import simulated_day
 
 from outcry.access.key_format import compose
 from outcry.app.settings import read_settings
@@ -42,13 +44,15 @@ def run(page: str) -> dict[str, Any]:
     for block in blocks("python"):
         if block.page == page and not block.asks_a_service:
             source = "\n" * (block.line - 1) + block.code
-            exec(compile(source, str(DOCS / f"{page}.md"), "exec"), names)
+            exec(compile(source, f"{page}.md", "exec"), names)
     return names
 
 
 @pytest.mark.parametrize("page", PYTHON)
 def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    if page == "README":  # its reader has a file
+        pd.DataFrame(simulated_day()).to_parquet("es.parquet")
     assert run(page)
 
 

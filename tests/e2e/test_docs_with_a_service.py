@@ -1,5 +1,6 @@
-"""The examples of the documentation that ask a service run against a demo, and so do the notebooks."""
+"""The examples of the documentation and README that ask a service run against a demo, and so do the notebooks."""
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 from tests.arch.docs_blocks import DOCS, KEY, URL, Block, blocks, commands, outcry_arguments
+from tests.e2e.test_portable import recorded
+from tests.timeouts import wait_until
 
 OUTCRY = Path(sys.executable).with_name("outcry")
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
@@ -139,6 +142,48 @@ def test_every_command_is_run_or_named_with_a_reason() -> None:
     assert named == {word for word in named if word in RUN or word in NOT_RUN}
     assert set(NOT_RUN) <= named
     assert len(lines()) >= 6
+
+
+def test_the_answer_in_the_readme_has_the_fields_of_an_answer(demo: Demo) -> None:
+    """Lists that the README shortens end with an ellipsis."""
+    (block,) = (block for block in blocks("json") if block.page == "README")
+    shown: dict[str, Any] = json.loads(re.sub(r"(, )?…", "", block.code))
+    status, output, errors = ended([str(OUTCRY), "levels", "ES"], Path(), demo, endless=False)
+    assert status == 0, errors
+    answer: dict[str, Any] = json.loads(output)
+    assert list(shown) == list(answer)
+    for name in ("developing", "prior", "overnight", "playbook"):
+        assert list(shown[name]) == list(answer[name])
+    assert [set(item) for name in ("nakedPocs", "poorHighs") for item in shown[name]] == [
+        {"price", "date"}
+    ] * 2
+
+
+def test_the_readme_s_commands_for_own_data_run(tmp_path: Path) -> None:
+    """As the reader does it: a service in one terminal, the commands of the block in another."""
+    (block,) = (block for block in blocks("sh") if block.page == "README" and "outcry import" in block.code)
+    (tmp_path / "path" / "to").mkdir(parents=True)
+    recorded(tmp_path / "path" / "to" / "recordings", 2)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OUTCRY_")}
+    environment["PATH"] = f"{OUTCRY.parent}{os.pathsep}{environment['PATH']}"
+    environment |= {"OUTCRY_DATA": str(tmp_path / "data"), "OUTCRY_DISK_RESERVE_MIB": "0"}
+    address = tmp_path / "data" / "address"
+    with subprocess.Popen(
+        [str(OUTCRY), "serve", "--port", "0"], env=environment, stderr=subprocess.DEVNULL
+    ) as serving:
+        try:
+            wait_until(lambda: address.exists() and address.read_text().strip())
+            done = subprocess.run(
+                ["bash", "-e", "-c", block.code], cwd=tmp_path, env=environment,
+                capture_output=True, text=True, timeout=RUN_S, check=False,
+            )  # fmt: skip
+        finally:
+            serving.terminate()
+            serving.wait(timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "2024-07-02" in done.stdout
+    assert '"asOf": "2024-07-02"' in done.stdout
+    assert "Played 400 rows of ESU2024" in done.stdout
 
 
 def test_notebooks_are_kept_without_output() -> None:
