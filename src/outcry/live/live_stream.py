@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from datetime import date
 from itertools import islice
 
 from outcry.base.clock import Clock
@@ -26,6 +27,7 @@ from outcry.live.trade_log import TradeLog
 from outcry.market.alerts.machine import Fired
 from outcry.market.calendar import Calendar, Session, SessionKind
 from outcry.market.opening import Opening
+from outcry.trades.coverage import GRACE_NS
 from outcry.trades.records import Quality
 
 #: Troubles that a stalled log explains: nothing more is read from the feed while its rows cannot be logged.
@@ -212,11 +214,25 @@ class LiveStream:
             if what not in self.stream.pending or not await self._services.store(self, what):
                 return
             current = self.stream.current
-            if current is not None and current.opening.kind is SessionKind.ETH and what.startswith("rth"):
-                opening = await self._services.opening(self.key, current.opening.session, None)
+            if current is not None and self._opened_before_storing(current.opening, what):
+                night = current.opening.overnight
+                opening = await self._services.opening(self.key, current.opening.session, night)
                 if opening != current.opening:
                     self.log(entries.Opened(opening.dump()))
             self.log(entries.Stored(what))  # last: after a crash, all steps before it are repeated
+
+    def _opened_before_storing(self, opening: Opening, what: str) -> bool:
+        """Return whether a session opened before the regular session that ended before it was stored.
+
+        An overnight session follows the regular session at once. So does a regular session of a product that trades
+        around the clock. what: the stored session, for example `rth 2026-01-02`.
+        """
+        kind, _, trade_date = what.partition(" ")
+        if kind != "rth":
+            return False
+        ended = self._services.calendar.session(opening.root, date.fromisoformat(trade_date), SessionKind.RTH)
+        follows = ended is not None and 0 <= opening.open_ns - ended.close_ns < GRACE_NS
+        return opening.kind is SessionKind.ETH or follows
 
     async def _open(self, session: Session) -> None:
         """Open the session to which a row belongs, if that session comes after the current one."""
