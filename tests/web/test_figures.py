@@ -67,7 +67,10 @@ PERCENTS = [
     (1234.5, "+1,234.50"),
     (-3.0, "−3.00"),
 ]
-LOTS = [(0, "0"), (999, "999"), (43_399, "43,399"), (1_045_038, "1,045,038")]
+LOTS = [
+    (0, "0"), (999, "999"), (43_399, "43,399"), (1_045_038, "1,045,038"),
+    (1.623, "1.623"), (0.5, "0.5"), (12_345_678.123, "12,345,678.123"), (0.00000001, "0.00000001"),
+]  # fmt: skip
 #: ms, text
 AGES = [
     (-500, "0.0 s"),
@@ -128,7 +131,7 @@ def test_a_change_in_percent_has_its_sign_and_no_sign_of_nothing(percent: float,
 
 
 @pytest.mark.parametrize(("lots", "text"), LOTS)
-def test_lots_are_grouped_the_exchanges_way(lots: int, text: str) -> None:
+def test_lots_are_grouped_the_exchanges_way(lots: float, text: str) -> None:
     assert lots_text(lots) == text
 
 

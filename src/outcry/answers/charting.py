@@ -23,7 +23,7 @@ from outcry.market.ladder import BRACKET_MINUTES, Ladder, bracket_windows, lette
 from outcry.market.profile import levels_of
 from outcry.market.units import price_text
 from outcry.sessions.session_history import StoredSession
-from outcry.wire.answers import number
+from outcry.wire.answers import Size, number
 from outcry.wire.chart import (
     ChartAnswer,
     ChartBracket,
@@ -52,7 +52,7 @@ class _Profile(TypedDict):
 
     brackets: list[ChartBracket]
     low: float
-    volumes: list[int]
+    volumes: list[Size]
     path: list[PathPoint]
 
 
@@ -136,7 +136,8 @@ class Charts:
         tick_e9, ladder = view.product.tick_e9, view.ladder
         profile = _Profile(
             brackets=self._brackets(view.product, view.trade_date, SessionKind.RTH, ladder),
-            low=number(ladder.low_ticks * tick_e9), volumes=list(ladder.volume), path=_path(ladder, tick_e9),
+            low=number(ladder.low_ticks * tick_e9), path=_path(ladder, tick_e9),
+            volumes=describe.volumes(ladder, view.product),
         )  # fmt: skip
         return self._profiles.setdefault(view.stored, profile) if view.stored else profile
 
@@ -161,7 +162,7 @@ class Charts:
         tick = product.tick_e9
         return NightProfile(
             high=number(ladder.high_ticks * tick), low=number(ladder.low_ticks * tick),
-            brackets=self._brackets(product, day, SessionKind.ETH, ladder), volumes=list(ladder.volume),
+            brackets=self._brackets(product, day, SessionKind.ETH, ladder), volumes=describe.volumes(ladder, product),
         )  # fmt: skip
 
     def _brackets(self, product: Product, day: date, kind: SessionKind, ladder: Ladder) -> list[ChartBracket]:

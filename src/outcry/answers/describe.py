@@ -12,6 +12,7 @@ from outcry.market.alerts.machine import AlertType
 from outcry.market.bias import Votes
 from outcry.market.calendar import Session, SessionKind
 from outcry.market.day_type import OpenType, day_type, open_type
+from outcry.market.instruments import Product
 from outcry.market.ladder import Ladder
 from outcry.market.live_session import LiveView
 from outcry.market.opening import IncompleteSession, Prior
@@ -37,7 +38,9 @@ from outcry.wire.answers import (
     PriorLevels,
     Scenario,
     SessionLevels,
+    Size,
     number,
+    size,
 )
 from outcry.wire.chart import TouchedPoc
 
@@ -186,6 +189,12 @@ def session_ib_extensions(view: SessionView) -> list[IbExtension]:
     """Return the multiples of a session's initial balance."""
     found = view.profile
     return ib_extensions((found.ib_high, found.ib_low), found.high, found.low, view.product.tick_e9)
+
+
+def volumes(ladder: Ladder, product: Product) -> list[Size]:
+    """Return the volume of each tick of a profile, lowest price first."""
+    step_e9 = product.size_step_e9
+    return [size(steps, step_e9) for steps in ladder.volume]
 
 
 def session(view: SessionView) -> SessionLevels:

@@ -181,13 +181,13 @@ def _vwap(ladder: Ladder, tick_e9: int) -> Vwap | None:
 
 def _rows(selection: ProfileSelection, ladder: Ladder) -> list[ProfileRow]:
     """Return the rows sorted by price, highest first."""
-    size, tick_e9 = selection.settings.row_ticks, selection.view.product.tick_e9
-    rows = in_rows(ladder, size)
-    tpos, letters = rows.tpo_counts(), _letters(selection, rows)
+    row_ticks, product = selection.settings.row_ticks, selection.view.product
+    rows = in_rows(ladder, row_ticks)
+    tpos, letters, volumes = rows.tpo_counts(), _letters(selection, rows), describe.volumes(rows, product)
     return [
         ProfileRow(
-            price=number((rows.low_ticks + row) * size * tick_e9), tpos=tpos[row], letters=letters[row],
-            volume=rows.volume[row],
+            price=number((rows.low_ticks + row) * row_ticks * product.tick_e9), tpos=tpos[row], letters=letters[row],
+            volume=volumes[row],
         )
         for row in reversed(range(len(tpos)))
     ]  # fmt: skip

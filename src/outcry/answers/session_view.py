@@ -20,7 +20,7 @@ from outcry.market.profile import SessionProfile, volume_area
 from outcry.sessions.session_history import SessionInContext, StoredSession, incomplete_sessions
 from outcry.sessions.visible_sessions import VisibleSessions
 from outcry.trades.feed import SIMULATED_SOURCES
-from outcry.wire.answers import DataQuality, DataSource
+from outcry.wire.answers import DataQuality, DataSource, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def open_session(seen: VisibleChannel, product: Product) -> SessionView | None:
         return DataQuality(
             source=feed, invented=feed in SIMULATED_SOURCES,
             quality="ticks" if ladder.source == "trades" else None, complete=False, rows=None,
-            volume=sum(ladder.volume), off_tick=None, out_of_order=None,
+            volume=size(sum(ladder.volume), product.size_step_e9), off_tick=None, out_of_order=None,
             first=iso_timestamp(ladder.brackets[0].first_ns), last=iso_timestamp(live.last_ns),
         )  # fmt: skip
 
@@ -108,7 +108,7 @@ def completed_session(
     def data() -> DataQuality:
         return DataQuality(
             source=row.source, invented=simulated, quality=row.quality.value, complete=row.complete, rows=row.rows,
-            volume=row.volume, off_tick=row.off_tick, out_of_order=row.out_of_order,
+            volume=size(row.volume, product.size_step_e9), off_tick=row.off_tick, out_of_order=row.out_of_order,
             first=iso_timestamp(row.first_ns), last=iso_timestamp(row.last_ns),
         )  # fmt: skip
 

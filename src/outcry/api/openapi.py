@@ -60,7 +60,7 @@ def build_document() -> dict[str, Any]:
     """Return the OpenAPI document."""
     answers = [*(row.answer for row in ENDPOINTS), *STREAM_SCHEMAS, WebhookBody]
     _, schemas = msgspec.json.schema_components(answers, ref_template=_REF)
-    schemas = {name: _untitled(schema) for name, schema in sorted(schemas.items())}
+    schemas = {name: _with_numbers(_untitled(schema)) for name, schema in sorted(schemas.items())}
     schemas["Error"] = error_schema()
     return {
         "openapi": "3.1.0",
@@ -173,6 +173,19 @@ def _not_modified() -> dict[str, Any]:
 def _untitled(schema: dict[str, Any]) -> dict[str, Any]:
     """Remove the titles in a JSON schema that only repeat a field's name."""
     return {key: value for key, value in schema.items() if key != "title"}
+
+
+def _with_numbers(schema: Any) -> Any:
+    """Write a union of integers and other numbers as `number`, which includes integers."""
+    match schema:
+        case {"anyOf": [{"type": "integer"}, {"type": "number"}], **rest}:
+            return rest | {"type": "number"}
+        case dict():
+            return {key: _with_numbers(value) for key, value in schema.items()}
+        case list():
+            return [_with_numbers(value) for value in schema]
+        case _:
+            return schema
 
 
 def page() -> bytes:

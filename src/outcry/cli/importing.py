@@ -22,6 +22,7 @@ from outcry.recordings.file_model import FileRefused, ReadOptions, shown
 from outcry.recordings.import_report import FileReport
 from outcry.recordings.tape_errors import TapeDamaged, TapeInUse
 from outcry.sessions.completeness import hole_text
+from outcry.wire.answers import size
 
 #: Maximum number of gaps of one file that are printed as sentences. The `holes` column lists all of them.
 _MAX_SHOWN = 5
@@ -127,7 +128,7 @@ def print_report(report: FileReport, rows: StreamedRows, console: Console) -> No
     for session in report.sessions:
         rows.add(
             session.trade_date, session.kind.value, session.contract, session.quality.value, session.rows,
-            session.volume, session.off_tick, session.duplicates, session.out_of_order,
+            size(session.volume, session.size_step_e9), session.off_tick, session.duplicates, session.out_of_order,
             "yes" if session.complete else "no", session.outcome,
             " ".join(f"{iso_timestamp(first)}/{iso_timestamp(last)}" for first, last in session.holes),
         )  # fmt: skip

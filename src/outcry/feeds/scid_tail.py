@@ -41,9 +41,11 @@ FLUSH_S = 5.0
 def tail_of(path: Path, universe: Universe, clock: Clock, today: date) -> "ScidTail":
     """Create the feed of a growing file, for the contract in the file name.
 
-    A short year means the contract nearest to `today`. Raises `FileRefused` if the name contains no contract.
+    A short year means the contract nearest to `today`. Raises `FileRefused` if the name contains no contract,
+    or one whose sizes are fractions.
     """
-    contract = ContractNames(universe).in_file_name(path, today)
+    names = ContractNames(universe)
+    contract = names.in_file_name(path, today)
     if contract is None:
         raise FileRefused(
             path,
@@ -51,6 +53,7 @@ def tail_of(path: Path, universe: Universe, clock: Clock, today: date) -> "ScidT
             "the file name has no contract",
             "name it like Sierra Chart does, for example ESZ26_FUT_CME.scid",
         )
+    names.refuse_fractions(contract, path)
     return ScidTail(path, contract, universe, clock)
 
 

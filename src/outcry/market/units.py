@@ -52,6 +52,12 @@ def price_text(price_e9: int) -> str:
     return f"-{text}" if price_e9 < 0 else text
 
 
+def size_text(steps: int, step_e9: int) -> str:
+    """Format a size, given in whole steps of `step_e9` (units of 10⁻⁹), with thousands separators: 43,399, 1,234.5."""
+    whole, _, fraction = price_text(steps * step_e9).partition(".")
+    return f"{int(whole):,}.{fraction}" if fraction else f"{int(whole):,}"
+
+
 @lru_cache(8192)  # an answer has dozens of prices, and most are those of the answer before
 def fixed_text(price_ticks: int, tick_e9: int) -> str:
     """Format a price with as many decimals as its tick, the same for all prices of a market: 1655.50, 111.000000."""

@@ -19,8 +19,9 @@ SessionState = Literal["new", "unchanged", "second best"]
 class SessionReport:
     """What importing a file added to one session.
 
-    The counts are rows of the file; `volume` is in lots. `holes` are spans in ns UTC; `zone` is the product's IANA time
-    zone. `outcome` is `second best` if a stored recording from another source or of another quality is used instead.
+    The counts are rows of the file; `volume` is in whole steps of `size_step_e9`. `holes` are spans in ns UTC; `zone`
+    is the product's IANA time zone. `outcome` is `second best` if a stored recording from another source or of another
+    quality is used instead.
     """
 
     contract: str
@@ -36,6 +37,7 @@ class SessionReport:
     holes: tuple[Span, ...]
     zone: str
     outcome: SessionState
+    size_step_e9: int
 
 
 @dataclass(slots=True)

@@ -69,11 +69,11 @@ class SessionBuilder:
                 completeness.note(row)
             if best and changed:
                 rows.append(row)
+            product = self._context.universe.products[row.root]
             reports.append(SessionReport(
                 row.contract, str(row.trade_date), row.kind, row.quality, counts.rows, counts.volume, counts.off_tick,
                 sum(day.duplicates_in(session) for day in staged), counts.out_of_order, row.complete, row.holes,
-                self._context.universe.products[row.root].zone,
-                "unchanged" if not changed else "new" if best else "second best",
+                product.zone, "unchanged" if not changed else "new" if best else "second best", product.size_step_e9,
             ))  # fmt: skip
         return rows, reports
 

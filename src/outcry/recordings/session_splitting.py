@@ -10,7 +10,7 @@ from outcry.base.timestamps import iso_timestamp
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Contract, Universe
 from outcry.market.ladder import RangeTooWide
-from outcry.market.units import NANOS_PER_SECOND, price_text
+from outcry.market.units import NANOS_PER_SECOND, price_text, size_text
 from outcry.recordings.file_model import FileRefused
 from outcry.recordings.recorded_session import RecordedSession
 from outcry.recordings.staging import Counts, StagingArea
@@ -134,10 +134,11 @@ class SessionSplitter:
         most = 0 if batch.quality is Quality.TICKS else int(batch.rows["volume"].max())
         if most <= MOST_BAR_LOTS and self._volume <= MAX_VOLUME:
             return
+        step_e9 = self._context.universe.products[batch.contract.root].size_step_e9
         found = (
-            f"a bar has {most:,} lots"
+            f"a bar has {size_text(most, step_e9)} lots"
             if most > MOST_BAR_LOTS
-            else f"the file has {self._volume:,} lots in total"
+            else f"the file has {size_text(self._volume, step_e9)} lots in total"
         )
         raise FileRefused(
             self._path, batch.place, f"{batch.contract.key}: {found}", "check which column is the volume"

@@ -1,5 +1,7 @@
 """The tape: imported trades and bars as DBN files compressed with zstd, an open format that other tools read.
 
+Prices are in units of 10⁻⁹, and sizes in steps of the product (`size_step_e9`), as everywhere inside.
+
 Layout: `operator/ES/ESZ2013/2013-10-08.lean.bars_1m.<unique>.dbn.zst`. Trades use the DBN schema `trades`, bars
 `ohlcv-1s` and `ohlcv-1m`. A file is complete and on disk before the database stores its name, and it never changes
 afterwards. If the database has the file's SHA-256, the file is verified each time it is opened, before any row is used.
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 from outcry.base.portable_files import remove, replace, sync_folder
 from outcry.base.quarantine import unused_name
 from outcry.market.instruments import Contract
+from outcry.recordings.formats.dbn_header import TAPE_DATASET
 from outcry.recordings.tape_changes import TapeChanges
 from outcry.recordings.tape_errors import TapeDamaged
 from outcry.sessions.store_model import TapeFile
@@ -204,7 +207,7 @@ def _metadata(contract: Contract, trade_date: date, source: str, quality: Qualit
     mapping: Any = SimpleNamespace(raw_symbol=contract.short_key, intervals=[interval])
     return bytes(
         dbn.Metadata(
-            dataset=f"OUTCRY.{source.upper()}"[:15],
+            dataset=f"{TAPE_DATASET}{source.upper()}"[:15],
             start=0,
             stype_in=dbn.SType.from_str("raw_symbol"),
             stype_out=dbn.SType.from_str("instrument_id"),

@@ -93,8 +93,8 @@ class Formatter:
         """Format a multiple, such as a share of the average range, with two decimals."""
         return f"{value:,.2f}"
 
-    def lots(self, lots: int) -> str:
-        """Format a number of lots."""
+    def lots(self, lots: float) -> str:
+        """Format a number of lots, or of fractions of one."""
         return lots_text(lots)
 
     def signed(self, value: int) -> str:

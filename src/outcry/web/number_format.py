@@ -6,6 +6,7 @@ change when the script starts to update the page.
 """
 
 from datetime import datetime
+from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 from babel.dates import format_skeleton
@@ -42,9 +43,10 @@ def price_text(price: float | None, notation: Notation, *, grouped: bool = True)
     return f"{sign}{points:{group}}'{thirty_seconds:02}{tenths}"
 
 
-def lots_text(lots: int) -> str:
-    """Format a number of lots: 43,399."""
-    return f"{lots:,}"
+def lots_text(lots: float) -> str:
+    """Format a number of lots: 43,399; of a product traded in fractions: 1,234.567."""
+    text = f"{Decimal(repr(lots)):,f}"  # the decimal that the answer has, not the double nearest to it
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def ticks_between(level: float, reference: float, tick_size: float) -> int:

@@ -14,6 +14,7 @@ from outcry.wire.answers import (
     Overnight,
     PriorLevels,
     SessionLevels,
+    Size,
 )
 
 Extreme = Literal["open", "repaired"]
@@ -52,7 +53,7 @@ class PathPoint(Answer, frozen=True, kw_only=True):
 
 
 class NightProfile(Answer, frozen=True, kw_only=True):
-    """The overnight session: range, brackets, and volume in lots of each tick from `low` upwards.
+    """The overnight session: range, brackets, and volume of each tick from `low` upwards.
 
     `brackets` and `volumes` are empty if only the range is known.
     """
@@ -60,7 +61,7 @@ class NightProfile(Answer, frozen=True, kw_only=True):
     high: float
     low: float
     brackets: list[ChartBracket]
-    volumes: list[int]
+    volumes: list[Size]
 
 
 class ChartSession(Answer, frozen=True, kw_only=True):
@@ -69,7 +70,7 @@ class ChartSession(Answer, frozen=True, kw_only=True):
     `open`, `close`: times of its regular session (ISO 8601 UTC). Before the open, `levels` is null, `brackets` is empty
     and `overnight` covers the overnight session so far.
 
-    `volumes`: volume in lots of each tick from `low` upwards. `path`: POC and value area at the end of each bracket.
+    `volumes`: volume of each tick from `low` upwards. `path`: POC and value area at the end of each bracket.
     `poor_high`, `poor_low`: null if the extreme is not poor; otherwise `open`, or `repaired` after a later regular
     session of the contract traded beyond it.
     """
@@ -82,7 +83,7 @@ class ChartSession(Answer, frozen=True, kw_only=True):
     levels: SessionLevels | None
     brackets: list[ChartBracket]
     low: float | None
-    volumes: list[int]
+    volumes: list[Size]
     path: list[PathPoint]
     ib_extensions: list[IbExtension]
     overnight: NightProfile | None

@@ -4,14 +4,14 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from outcry.wire.answers import Answer, IbExtension, Method, PriceRange, SessionLevels
+from outcry.wire.answers import Answer, IbExtension, Method, PriceRange, SessionLevels, Size
 
 Hours = Literal["rth", "overnight", "full"]
 Period = Literal["day", "week", "month", "quarter"]
 
 
 class ProfileRow(Answer, frozen=True, kw_only=True):
-    """A row of a profile: the letters of the brackets that traded it, and its volume in lots.
+    """A row of a profile: the letters of the brackets that traded it, and its volume.
 
     `price`: the row's lowest price. A profile of several days has the letters of each day, oldest first, with a space
     between days.
@@ -20,7 +20,7 @@ class ProfileRow(Answer, frozen=True, kw_only=True):
     price: float
     tpos: int
     letters: str
-    volume: int
+    volume: Size
 
 
 class ProfileSession(Answer, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from outcry.market.units import PRICE_SCALE
+from outcry.market.units import PRICE_SCALE, price_text, size_text
 from outcry.recordings.formats.arrow import Array, ArrowInvalid, pa, pc
 
 DECIMAL = pa.decimal128(38, 9)
@@ -149,4 +149,21 @@ def lots(cells: Array, what: str, most: int) -> NDArray[np.int64]:
     outside = np.flatnonzero((numbers < 0) | (numbers > most))
     if len(outside):
         raise InvalidCell(int(outside[0]), f"{numbers[outside[0]]} is out of range for a {what}")
+    return numbers
+
+
+def steps(cells: Array, what: str, step_e9: int, most: int) -> NDArray[np.int64]:
+    """Parse a column of decimal sizes to whole steps of `step_e9` (units of 10⁻⁹), each from 0 to `most` steps."""
+    numbers, rests = np.divmod(price_e9(cells, what), step_e9)
+    step = price_text(step_e9)
+
+    def refuse(row: int, problem: str) -> InvalidCell:
+        return InvalidCell(row, f"{_shown(str(cells[row].as_py()))} {problem}",
+                           "check the contract, and size_step in its table of products")  # fmt: skip
+
+    if rests.any():
+        raise refuse(int(np.flatnonzero(rests)[0]), f"is not a {what} in steps of {step}")
+    outside = np.flatnonzero((numbers < 0) | (numbers > most))
+    if len(outside):
+        raise refuse(int(outside[0]), f"is out of range for a {what}: 0 to {size_text(most, step_e9)}")
     return numbers

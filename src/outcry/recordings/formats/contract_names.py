@@ -11,6 +11,8 @@ from pathlib import Path
 
 from outcry.market.instruments import MONTH_CODES, Contract, Universe
 from outcry.market.symbols import LONGEST_ROOT, Named
+from outcry.market.units import PRICE_SCALE, price_text
+from outcry.recordings.file_model import FileRefused
 
 #: A computed expiry may be off by a holiday, so trades a few days after it still belong to the contract.
 EXPIRY_SLACK = timedelta(days=5)
@@ -64,6 +66,19 @@ class ContractNames:
             centuries = range(near.year // 100 * 100 - 100, near.year + 200, 100)
             return min((c + named.year for c in centuries), key=lambda year: abs(year - near.year))
         return self.universe.next_to_end(root, month, named.year, near - EXPIRY_SLACK).year
+
+    def step_of(self, contract: Contract | str) -> int:
+        """Return the smallest size of a contract's product in 10⁻⁹; one lot for rows of no known product."""
+        product = self.universe.products.get(contract.root) if isinstance(contract, Contract) else None
+        return product.size_step_e9 if product else PRICE_SCALE
+
+    def refuse_fractions(self, contract: Contract, path: Path) -> None:
+        """Refuse a file in a format with whole sizes, if the product's sizes may be fractions. Raises `FileRefused`."""
+        step_e9 = self.step_of(contract)
+        if step_e9 != PRICE_SCALE:
+            raise FileRefused(path, "", f"sizes of {contract.key} are multiples of {price_text(step_e9)}, "
+                              "but this format has whole numbers only",
+                              "export it as CSV or Parquet")  # fmt: skip
 
     def in_file_name(self, path: Path, near: date) -> Contract | None:
         """Return the contract that a file's name contains; None if it contains none.

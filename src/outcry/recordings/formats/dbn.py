@@ -150,6 +150,8 @@ class _RecordReader:
             if not isinstance(contract, Contract):
                 self._counts.skip(contract, len(group))
             elif self._selection.admits(contract, near, len(group), self._counts):
+                if not header.is_tape:
+                    self._selection.names.refuse_fractions(contract, self._path)
                 quality = _QUALITY.get(self._wanted, Quality.TICKS)
                 rows = _bars(group) if self._wanted in _QUALITY else _trades(group)
                 yield Batch(contract, quality, rows, self._progress.place)

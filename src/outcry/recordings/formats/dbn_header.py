@@ -20,6 +20,8 @@ from outcry.recordings.formats.archive import CountedFile, decompress, is_skippa
 DBN_MAGIC = b"DBN"
 DBZ_MAGIC = b"DBZ"
 NEWEST_VERSION = 3
+#: The dataset's name in files of the tape begins with this.
+TAPE_DATASET = "OUTCRY."
 #: A header with every symbol of a venue for ten years is smaller.
 HEADER_LIMIT = 64 << 20
 
@@ -48,7 +50,8 @@ class SymbolMapping:
 class Header:
     """Header of a DBN file.
 
-    `schema` is None for a live capture of several schemas. `given_by_number`: whether `SymbolMapping.given` contains
+    `is_tape`: whether Outcry wrote the file, whose sizes are in steps of the product. `schema` is None for a live
+    capture of several schemas. `given_by_number`: whether `SymbolMapping.given` contains
     instrument ids instead of symbols.
     """
 
@@ -57,6 +60,7 @@ class Header:
     symbols: tuple[str, ...] = ()
     ts_out: bool = False
     given_by_number: bool = True
+    is_tape: bool = False
     mappings: tuple[SymbolMapping, ...] = field(default=(), repr=False)
 
 
@@ -103,6 +107,7 @@ def _header_of(metadata: Metadata) -> Header:
         symbols=tuple(metadata.symbols),
         ts_out=metadata.ts_out,
         given_by_number=str(metadata.stype_out) == "instrument_id",
+        is_tape=metadata.dataset.startswith(TAPE_DATASET),
         mappings=mappings,
     )
 

@@ -4,7 +4,7 @@ The time zone, the meaning of bar timestamps and the contract are never assumed.
 stay in the file's order, and identical trades are all imported.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcry.market.instruments import Contract
-from outcry.market.units import NANOS_PER_DAY, UNDEFINED_PRICE_E9
+from outcry.market.units import NANOS_PER_DAY, PRICE_SCALE, UNDEFINED_PRICE_E9
 from outcry.recordings.file_model import FileRefused, ReadOptions
 from outcry.recordings.formats import cell_parsing as cells
 from outcry.recordings.formats.archive import CountedFile, decompressed
@@ -37,6 +37,8 @@ _U32 = (1 << 32) - 1
 _SCHEMA_RTYPES = {"32": Quality.BARS_1S, "33": Quality.BARS_1M}
 
 Rows = NDArray[Any]
+#: Each contract of a block of rows, or the reason to skip its rows, with the mask of its rows (None: all rows).
+Contracts = Sequence[tuple[Contract | str, Rows | None]]
 
 
 def check_options(path: Path, dialect: Dialect, options: ReadOptions) -> None:
@@ -124,8 +126,10 @@ class TableReader:
     def _block(self, block: RecordBatch, before: int) -> Iterator[Batch]:
         cell = {role: block.column(index) for index, role in enumerate(self._roles)}
         self._lost = []
-        rows, keep = self._bars(cell) if self._dialect.bars else self._trades(cell)
-        for contract, mask in self._contracts(cell, int(rows["ts_event"][0])):
+        at = self._times(cell)
+        contracts = list(self._contracts(cell, int(at[0])))
+        rows, keep = (self._bars if self._dialect.bars else self._trades)(cell, at, contracts)
+        for contract, mask in contracts:
             yield from self._emit(contract, rows, mask, keep, before)
 
     def _emit(
@@ -159,8 +163,29 @@ class TableReader:
         stamps = [cell[role] for role in ("stamp", "clock") if role in cell]
         return parse_timestamps(stamps, self._dialect.stamps, self._local, self._dialect.day_ns)
 
-    def _trades(self, cell: dict[str, Array]) -> tuple[Rows, Rows]:
-        at = self._times(cell)
+    def _sizes(self, column: Array, what: str, most: int, contracts: Contracts) -> NDArray[np.int64]:
+        """Parse sizes to lots, or to whole steps of the products that are traded in fractions.
+
+        Then sizes of rows that no known product has are not parsed.
+        """
+        names = self._selection.names
+        if all(names.step_of(contract) == PRICE_SCALE for contract, _ in contracts):
+            return cells.lots(column, what, most)
+        sizes = np.zeros(len(column), np.int64)
+        for contract, mask in contracts:
+            if isinstance(contract, str):
+                continue
+            chosen = np.arange(len(column)) if mask is None else np.flatnonzero(mask)
+            part = column.take(pa.array(chosen))
+            try:
+                sizes[chosen] = cells.steps(part, what, names.step_of(contract), most - 1)
+            except cells.InvalidCell as fault:
+                raise cells.InvalidCell(int(chosen[fault.row]), fault.problem, fault.remedy) from fault
+        return sizes
+
+    def _trades(
+        self, cell: dict[str, Array], at: NDArray[np.int64], contracts: Contracts
+    ) -> tuple[Rows, Rows]:
         rows = np.zeros(len(at), TRADE)
         keep = np.ones(len(at), dtype=bool)
         if "action" in cell:
@@ -172,7 +197,7 @@ class TableReader:
         rows["ts_event"], rows["side"] = at, b"N"
         prices, known = self._known_prices(cell["price"], keep)
         rows["price"][known] = prices
-        sizes = cells.lots(cell["size"], "size", _U32)
+        sizes = self._sizes(cell["size"], "size", _U32, contracts)
         rows["size"] = sizes
         if "side" in cell:
             rows["side"] = _sides(cell["side"])
@@ -203,13 +228,12 @@ class TableReader:
         self._lose(keep, mask, NO_PRICE)
         return prices[defined], known[defined]
 
-    def _bars(self, cell: dict[str, Array]) -> tuple[Rows, Rows]:
-        at = self._times(cell)
+    def _bars(self, cell: dict[str, Array], at: NDArray[np.int64], contracts: Contracts) -> tuple[Rows, Rows]:
         rows = np.zeros(len(at), BAR)
         rows["ts_event"] = at
         for role in BAR_ROLES[:4]:
             rows[role] = cells.prices(cell[role], role, self._dialect.scale, fixed=self._dialect.fixed)
-        rows["volume"] = cells.lots(cell["volume"], "volume", 1 << 62)
+        rows["volume"] = self._sizes(cell["volume"], "volume", 1 << 62, contracts)
         if "rtype" in cell:
             self._quality = self._schema_quality(cell["rtype"])
         keep = np.ones(len(at), dtype=bool)

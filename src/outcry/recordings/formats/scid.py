@@ -61,6 +61,7 @@ def open_scid(path: Path, names: ContractNames, options: ReadOptions) -> FileRea
         raise FileRefused(path, f"byte {start}", "the file has a header and no complete record")
     selection = ContractFilter(path, names, options.contract)
     contract = selection.named_by_file(_day(sample[0], path))
+    names.refuse_fractions(contract, path)
 
     def rows(opened: CountedFile, progress: ReadProgress) -> Generator[Batch]:
         tick_e9 = names.universe.products[contract.root].tick_e9

@@ -36,6 +36,7 @@ from outcry.web.language import later
 from outcry.web.number_format import lots_text
 from outcry.web.page_context import NotConfirmed, NotProved, Page, PageContext, PageMissing, PageRequest
 from outcry.web.sign_in_flow import origin_of
+from outcry.wire.answers import Size, size
 
 DATA, FEEDS = "/operator/data", "/operator/feeds"
 _USUAL = {
@@ -188,10 +189,11 @@ async def show_feeds(context: PageContext, request: PageRequest) -> Response:
     user, registry = context.operator(request), context.services.registry
     everything = Scope(user.id, (Grant(f"user:{user.id}", "live", (), None, None, 0),))
     own = [seen.channel for seen in registry.channels(everything) if seen.channel.key.owner == OPERATOR]
-    streams: list[tuple[Stream, int]] = []
+    streams: list[tuple[Stream, Size]] = []
     for channel in own:
         view = await context.ask(channel.view)
-        streams.append((stream_of(request, channel), sum(view.ladder.volume) if view else 0))
+        step_e9 = context.services.universe.products[channel.key.contract.root].size_step_e9
+        streams.append((stream_of(request, channel), size(sum(view.ladder.volume), step_e9) if view else 0))
     return context.page(
         request,
         "operator/feeds.html",

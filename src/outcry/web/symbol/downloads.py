@@ -15,9 +15,9 @@ from outcry.access.licences import Scope
 from outcry.answers.charting import notation_of
 from outcry.base.errors import InvalidParameter
 from outcry.market.units import price_text
-from outcry.web.number_format import price_e9
+from outcry.web.number_format import lots_text, price_e9
 from outcry.web.page_context import NotSignedIn, Page, PageContext, PageMissing, PageRequest
-from outcry.wire.answers import LevelsAnswer
+from outcry.wire.answers import LevelsAnswer, Size
 from outcry.wire.chart import Notation
 
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
@@ -53,7 +53,14 @@ async def profile_csv(context: PageContext, request: PageRequest) -> Response:
     notation = notation_of(services.universe.products[profile.symbol])
     rows: list[Sequence[object]] = [("symbol", "date", "price", "letters", "tpos", "volume")]
     rows += [
-        (profile.symbol, profile.levels.date, plain(row.price, notation), row.letters, row.tpos, row.volume)
+        (
+            profile.symbol,
+            profile.levels.date,
+            plain(row.price, notation),
+            row.letters,
+            row.tpos,
+            plain_lots(row.volume),
+        )
         for row in profile.rows
     ]
     return _sent(context, request, csv_bytes(rows), "text/csv; charset=utf-8")
@@ -79,6 +86,11 @@ def plain(price: float | None, notation: Notation) -> str:
         return ""
     whole, _, fraction = price_text(price_e9(price)).partition(".")
     return f"{whole}.{fraction.ljust(notation.decimals, '0')}" if notation.decimals else whole
+
+
+def plain_lots(lots: Size) -> str:
+    """Format a volume as a plain decimal number, for programs."""
+    return lots_text(lots).replace(",", "")
 
 
 def _level_rows(answer: LevelsAnswer, notation: Notation) -> Iterator[Sequence[object]]:

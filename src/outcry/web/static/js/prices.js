@@ -29,8 +29,12 @@ export function formatPrice(price, notation, { group = true } = {}) {
   return `${sign}${whole(String(Math.floor(size / SCALE)))}'${String(Math.floor(rest / POINT_32ND)).padStart(2, "0")}${tenths}`;
 }
 
-/** A number of lots: 43,399. */
-export const formatLots = (lots) => grouped(String(lots));
+/** A number of lots: 43,399; of a product traded in fractions 1,234.567. A sum of such doubles is off in the 16th digit. */
+export function formatLots(lots) {
+  const size = String(Number.isInteger(lots) ? lots : Number(lots.toPrecision(15)));
+  const [whole, fraction] = (size.includes("e-") ? lots.toFixed(9).replace(/0+$/, "") : size).split(".");
+  return grouped(whole) + (fraction ? `.${fraction}` : "");
+}
 
 /** Distance of a level from a price in ticks, negative below. */
 export const ticksBetween = (level, reference, tickSize) =>
