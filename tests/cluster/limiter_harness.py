@@ -38,14 +38,14 @@ class HandTime:
 class Wires:
     """Simulated message transport.
 
-    down: calls get no answer. deaf: names of servers that are stalled. delay_s: delay in each direction. A lost answer
-    belongs to a call that was received.
+    down: calls get no answer. deaf: names of servers that are stalled. delay_s: delay in each direction of a call to a
+    name. A lost answer belongs to a call that was received.
     """
 
     served: dict[str, Answerer] = field(default_factory=dict)
     down: bool = False
     deaf: set[str] = field(default_factory=set)
-    delay_s: float = 0.0
+    delay_s: Callable[[str], float] = lambda _name: 0.0
     lose_answers: bool = False
     asked: list[str] = field(default_factory=list)
 
@@ -58,7 +58,7 @@ class Wires:
             raise BusDown from None
 
     async def _carry(self, name: str, body: bytes) -> bytes:
-        await asyncio.sleep(self.delay_s)
+        await asyncio.sleep(self.delay_s(name))
         answer = self.served.get(name)
         if self.down or name in self.deaf:
             await asyncio.sleep(3600)
@@ -67,7 +67,7 @@ class Wires:
         said = await answer(body)
         if self.lose_answers:
             await asyncio.sleep(3600)
-        await asyncio.sleep(self.delay_s)
+        await asyncio.sleep(self.delay_s(name))
         if self.served.get(name) is not answer:
             raise NobodyServes
         return said

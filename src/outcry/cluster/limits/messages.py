@@ -50,7 +50,8 @@ class Batch(msgspec.Struct, array_like=True, frozen=True):
     """All reports of a replica (process that applies limits) to one owner, in one message.
 
     epochs: for each partition in the message, the epoch (ownership term) that the replica knows, empty if unknown.
-    histories: the allowed requests of the partitions whose epoch is unknown.
+    histories: the allowed requests of the partitions whose epoch is unknown. lost: partitions whose owner did not
+    respond before, so replicas may have divided limits without it.
     """
 
     replica: str
@@ -59,6 +60,7 @@ class Batch(msgspec.Struct, array_like=True, frozen=True):
     epochs: dict[int, str]
     histories: dict[int, list[PassHistory]]
     lines: list[SubjectReport]
+    lost: list[int]
 
 
 class LimitDecision(msgspec.Struct, array_like=True, frozen=True):
@@ -80,12 +82,13 @@ class Answer(msgspec.Struct, array_like=True, frozen=True):
     """An owner's answer to a `Batch`: one decision for each report, or None where it cannot decide.
 
     epochs: the owner's epoch (ownership term) of each partition. It is empty for a partition that it does not own, or
-    for which it needs the replica's history first.
+    for which it needs the replica's history first. starting: partitions whose counts it is still collecting.
     """
 
     owner: str
     epochs: dict[int, str]
     decisions: list[LimitDecision | None]
+    starting: list[int]
 
 
 class LeaseRecall(msgspec.Struct, array_like=True, frozen=True):

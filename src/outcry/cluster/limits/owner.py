@@ -42,9 +42,11 @@ from outcry.live.partitions import partition_of
 #: Grace period after a lease: the replica's last report may take this long.
 _GRACE_NS = 1_500_000_000
 _RECALL_S = 0.05
-#: Longest wait (s) of a new owner for the replicas' history, and of a request until the owner has it.
-_HISTORY_S = 1.0
+#: Longest wait (s) of a new owner for the history of one replica and of all, and of a request until the owner has them.
+#: A replica that has ended is no longer announced well before the second ends.
+_HISTORY_S, _HISTORIES_S = 1.0, 5.0
 _ADMISSION_S = 0.06
+_AGAIN_S = 0.05
 _MOST_SUBJECTS = 1 << 40  # replicas limit the number of subjects
 #: A lease is a tenth of the limit and at most a quarter of the remainder. A crashed replica's lease counts as used.
 _OF_LIMIT, _OF_REST = 10, 4
@@ -127,10 +129,13 @@ class _SubjectLog:
 
 
 class _Epoch:
-    """One ownership term of a partition at this process. `reported`: replicas that have sent their allowed requests."""
+    """One ownership term of a partition at this process.
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    reported: replicas that have sent their allowed requests. tasks: the tasks of the partition.
+    """
+
+    def __init__(self, name: str, tasks: BackgroundTasks) -> None:
+        self.name, self.tasks = name, tasks
         self.subjects = Subjects(_SubjectLog, _MOST_SUBJECTS)
         self.reported = set[str]()
         self.ready = asyncio.Event()
@@ -179,23 +184,38 @@ class LimitOwner:
     async def serve(self, partition: int) -> AsyncGenerator[None]:
         """Count the requests of a partition (a share of the API keys) until the block ends.
 
-        First ask all replicas, which apply the limits, what they have allowed. A replica that does not respond within a
-        second reports it with its next message.
+        First ask all replicas, which apply the limits, what they have allowed, until each has answered or is no longer
+        announced. A replica that does not respond within five seconds reports it with its next message.
         """
-        epoch = _Epoch(f"{self._presence.name}#{next(self._count)}")
-        self._epochs[partition] = epoch
+        tasks = BackgroundTasks()
         try:
-            async with self._calls.serve(owner_name(partition), self._answer), BackgroundTasks() as tasks:
-                tasks.start("limit histories", self._collect_histories(partition, epoch))
+            async with self._calls.serve(owner_name(partition), self._answer), tasks:
+                self._begin_epoch(partition, tasks)
                 yield
         finally:
-            if self._epochs.get(partition) is epoch:
+            epoch = self._epochs.get(partition)
+            if epoch is not None and epoch.tasks is tasks:
                 del self._epochs[partition]
 
+    def _begin_epoch(self, partition: int, tasks: BackgroundTasks) -> None:
+        epoch = _Epoch(f"{self._presence.name}#{next(self._count)}", tasks)
+        self._epochs[partition] = epoch
+        tasks.start("limit histories", self._collect_histories(partition, epoch))
+
+    def _begin_again(self, batch: Batch) -> None:
+        """Begin a new epoch of partitions that a replica did not reach: without the owner, replicas divided limits.
+
+        This process was stalled, or the bus was. Until it has all histories again, its counts may be too low.
+        """
+        for partition in batch.lost:
+            epoch = self._epochs.get(partition)
+            if epoch is not None and epoch.name == batch.epochs[partition]:
+                self._begin_epoch(partition, epoch.tasks)
+
     async def _collect_histories(self, partition: int, epoch: _Epoch) -> None:
-        names = {name for role in self._roles for name in self._presence.members(role)}
+        names = dict.fromkeys(name for role in self._roles for name in self._presence.members(role))
         try:
-            async with asyncio.timeout(_HISTORY_S):
+            async with asyncio.timeout(_HISTORIES_S):
                 await asyncio.gather(*(self._collect_history(name, partition, epoch) for name in names))
         except TimeoutError:
             pass  # the replica sends its history with its next request
@@ -203,17 +223,20 @@ class LimitOwner:
             epoch.ready.set()
 
     async def _collect_history(self, name: str, partition: int, epoch: _Epoch) -> None:
-        recall = LeaseRecall(self._presence.name, partition, epoch.name, [])
-        try:
-            reply = await self._calls.ask(replica_name(name), encode(recall), _HISTORY_S)
-            returned = read_recall_reply(reply)
-        except _SILENT:
-            return
-        now_ns = self._now_ns()
-        epoch.admit(name, returned.number, returned.histories, now_ns, now_ns - returned.now_ns)
+        recall = encode(LeaseRecall(self._presence.name, partition, epoch.name, []))
+        while any(name in self._presence.members(role) for role in self._roles):
+            try:
+                returned = read_recall_reply(await self._calls.ask(replica_name(name), recall, _HISTORY_S))
+            except _SILENT:
+                await asyncio.sleep(_AGAIN_S)
+            else:
+                now_ns = self._now_ns()
+                epoch.admit(name, returned.number, returned.histories, now_ns, now_ns - returned.now_ns)
+                return
 
     async def _answer(self, body: bytes) -> bytes:
         batch = read_batch(body)
+        self._begin_again(batch)
         epochs = {partition: self._epochs.get(partition) for partition in batch.epochs}
         for epoch in epochs.values():
             if epoch is not None and not epoch.ready.is_set():
@@ -241,7 +264,10 @@ class LimitOwner:
                 counted.advance(now_ns)
                 decisions[at] = _grant_more(counted, batch.lines[at], decisions[at], now_ns)
         names = {partition: known[partition].name if partition in known else "" for partition in epochs}
-        return encode(Answer(self._presence.name, names, decisions))
+        starting = [
+            partition for partition, one in epochs.items() if one is not None and not one.ready.is_set()
+        ]
+        return encode(Answer(self._presence.name, names, decisions, starting))
 
     def _admitted(self, batch: Batch, epochs: dict[int, _Epoch | None]) -> dict[int, _Epoch]:
         """Return the partitions whose reports in this batch the owner can decide.

@@ -9,7 +9,7 @@ it knows of at other replicas.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import count, islice
 from time import monotonic_ns
@@ -34,7 +34,7 @@ from outcry.cluster.limits.messages import (
     read_recall,
     replica_name,
 )
-from outcry.cluster.limits.peers import Peers
+from outcry.cluster.limits.peers import Division, Peers
 from outcry.cluster.limits.subject import PendingLine, SubjectState, Waiter
 from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.nats.presence import NatsPresence
@@ -43,6 +43,8 @@ from outcry.live.partitions import PARTITIONS
 #: Longest wait for an owner, and attempts to reach one in that time.
 PATIENCE_S = 0.1
 _TRIES = 3
+#: Longest wait for a decision while owners change; afterwards the request is refused.
+_UNDECIDED_S = 1.0
 #: Interval at which low leases are renewed together, and at which unavailable owners are tried.
 _RENEWING_S, _BEAT_S = 0.02, 0.25
 #: Leases are renewed this long before they end.
@@ -69,7 +71,7 @@ class SharedLimiter:
         self._subjects = Subjects(self._make, max_subjects)
         self._young = self._subjects.young
         self._epochs = OwnerEpochs()
-        self._peers = Peers(calls, presence, roles, self._subjects.find, now_ns)
+        self._peers = Peers(calls, presence, roles, self._subjects.find, self._reached, now_ns)
         self._numbers = count(1)
         self._queued: dict[str, SubjectState] = {}
         self._leases: deque[tuple[int, SubjectState]] = deque()
@@ -116,18 +118,33 @@ class SharedLimiter:
         if state.limit != limit:  # the lease belongs to the previous limit
             state.drop(next(self._numbers))
             state.limit, state.refused_until_ns = limit, 0
-        verdict = self.take(state.subject, limit)
-        if verdict is None and state.partition not in self._epochs.lost and self._presence.connected:
-            waiter: Waiter = asyncio.get_running_loop().create_future()
-            state.waiting.append(waiter)
-            self._enqueue(state, soon=True)
-            verdict = await waiter
-        if verdict is None:
-            self.alone += 1
-            if self._presence.connected:
-                await self._peers.divide(state)
-            verdict = state.alone(limit, self._share(limit), self._now_ns())
-        return verdict
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + _UNDECIDED_S
+        while loop.time() < until_s:
+            verdict = self.take(state.subject, limit)
+            if verdict is None and state.partition not in self._epochs.lost and self._presence.connected:
+                waiter: Waiter = loop.create_future()
+                state.waiting.append(waiter)
+                self._enqueue(state, soon=True)
+                verdict = await waiter
+            if verdict is not None:
+                return verdict
+            if await self._decides_alone(state):
+                self.alone += 1
+                return state.alone(limit, self._share(limit), self._now_ns())
+        return state.undecided(self._now_ns())
+
+    async def _decides_alone(self, state: SubjectState) -> bool:
+        """Divide the limit of an API key with the other replicas; return whether this replica then decides alone.
+
+        It does not if an owner counts the requests: one that another replica reaches, or one that began meanwhile.
+        """
+        if not self._presence.connected:
+            return True
+        division = await self._peers.divide(state)
+        if division is Division.OWNED:
+            return not await self._reached({state.partition}) and not self._presence.connected
+        return division is not Division.RELEASED and state.partition in self._epochs.lost
 
     def recent(self, prefix: str) -> Mapping[str, int]:
         """Return the time (ns) since the last allowed request, by subject.
@@ -244,7 +261,8 @@ class SharedLimiter:
         histories = {partition: self._history(partition, number) for partition in unknown}
         epochs = {partition: self._epochs.known.get(partition, "") for partition in partitions}
         pending = [PendingLine(state, number, sent_ns) for state in subjects]
-        batch = Batch(self._presence.name, sent_ns, number, epochs, histories, [one.line for one in pending])
+        lines, lost = [one.line for one in pending], partitions & self._epochs.lost
+        batch = Batch(self._presence.name, sent_ns, number, epochs, histories, lines, [*lost])
         answer, retry = None, False
         try:
             async with asyncio.timeout_at(deadline_s):
@@ -256,6 +274,7 @@ class SharedLimiter:
             pass
         finally:
             owner_epochs = {} if answer is None else answer.epochs
+            starting = set[int]() if answer is None else {*answer.starting}
             owner = "" if answer is None else answer.owner
             holding = {
                 one
@@ -264,14 +283,20 @@ class SharedLimiter:
             }
             decisions = [None] * len(pending) if answer is None else answer.decisions
             again = self._land(pending, decisions, holding)
-            self._epochs.leave(partitions - holding)
+            # of a partition that got another owner meanwhile, a failed call to the previous one says nothing
+            missed = {
+                one
+                for one in partitions - holding - starting
+                if self._epochs.known.get(one, "") == epochs[one]
+            }
+            self._epochs.leave(missed)
             if answer is not None:
-                self._epochs.forget(partitions - holding)
+                self._epochs.forget(missed)
                 self._recovered(partitions & holding)
             if (retry or answer is not None) and tries > 1:
                 self._send_grouped(again, deadline_s, tries - 1)
             else:
-                self._epochs.lose(partitions - holding)
+                self._epochs.lose(missed)
                 for state in again:
                     state.in_flight = False
                     state.settle(None)
@@ -368,6 +393,12 @@ class SharedLimiter:
         self._probed = (self._probed + 1) % PARTITIONS
         for one in {self._probed, *self._epochs.lost}:
             self._sending.start("limits", self._send(self._unreported(one), {one}, self._deadline_s()))
+
+    async def _reached(self, partitions: Collection[int]) -> Collection[int]:
+        """Send each of these partitions' owners a message; return the partitions whose owner responds."""
+        probes = (self._send(self._unreported(one), {one}, self._deadline_s()) for one in partitions)
+        await asyncio.gather(*probes)
+        return set(partitions) - self._epochs.lost
 
     def _renew_leases(self) -> None:
         """Report on API keys whose lease ends soon; the owner renews a lease if it was used since the last report."""

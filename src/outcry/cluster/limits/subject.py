@@ -28,7 +28,8 @@ class SubjectState:
     passed_elsewhere: number of passes at other replicas, as the owner stated at `reported_at_ns`. refused_until_ns: the
     owner refuses every request before this time. reset_ns: when the window is empty.
 
-    share: requests that this replica may still allow while there is no owner, computed at `divided_ns`.
+    share: requests that this replica may still allow while there is no owner, computed at `divided_ns`. releases: how
+    often a share was released; a division that began before the last release is no longer valid.
 
     number: number of this replica's newest message about the subject. waiting: requests without a verdict. in_flight:
     whether a message is unanswered.
@@ -45,6 +46,7 @@ class SubjectState:
         "partition",
         "passed_elsewhere",
         "refused_until_ns",
+        "releases",
         "remaining",
         "reported",
         "reported_at_ns",
@@ -61,7 +63,7 @@ class SubjectState:
         self.known, self.unreported = SlidingWindowLog(), SlidingWindowLog()
         self.waiting = list[Waiter]()
         self.in_flight = False
-        self.left = self.limit = self.low = self.number = self.remaining = self.reported = 0
+        self.left = self.limit = self.low = self.number = self.remaining = self.reported = self.releases = 0
         self.share, self.divided_ns = 0, -WINDOW_NS
         self.passed_elsewhere = self.reported_at_ns = self.refused_until_ns = self.reset_ns = (
             self.until_ns
@@ -145,18 +147,23 @@ class SubjectState:
         leased = self.left if now_ns < self.until_ns else 0
         return len(self.own(now_ns)) + leased + self.share
 
+    def divided(self, now_ns: int) -> bool:
+        """Return whether this replica has reserved a share of the limit within the window (60 seconds)."""
+        return now_ns - self.divided_ns < WINDOW_NS
+
     def divide(self, others: int, replicas: int, now_ns: int) -> None:
         """Reserve an equal share of the remaining requests, once per window (60 seconds).
 
         `others`: requests that other replicas claim.
         """
-        if now_ns - self.divided_ns >= WINDOW_NS:
+        if not self.divided(now_ns):
             rest = self.limit - self.claimed(now_ns) - others
             self.share, self.divided_ns = max(0, rest // replicas), now_ns
 
     def undivided(self) -> None:
         """Release the reserved share of the limit, because an owner counts the requests again."""
         self.share, self.divided_ns = 0, -WINDOW_NS
+        self.releases += 1
 
     def alone(self, limit: int, share: int, now_ns: int) -> Verdict:
         """Decide on a request without the owner of its limit, which does not respond; count the request if it passes.
@@ -165,7 +172,7 @@ class SubjectState:
         fewer if other replicas are known to have used more of the limit.
         """
         own = self.own(now_ns)
-        divided = now_ns - self.divided_ns < WINDOW_NS
+        divided = self.divided(now_ns)
         if divided:
             left = self.share
             self.share = max(0, left - 1)
@@ -196,6 +203,17 @@ class SubjectState:
                 own[-limit] + WINDOW_NS if 0 < limit <= len(own) else now_ns + _SOON_NS, now_ns
             )
         return Verdict(left > 0, max(0, left), max(0, until_ms(last_ns, now_ns)), wait_ms)
+
+    def undecided(self, now_ns: int) -> Verdict:
+        """Return the refusal of a request that neither an owner nor a division of the limit has decided in time."""
+        own = self.own(now_ns)
+        reset_ns = own[-1] + WINDOW_NS if own else now_ns
+        return Verdict(
+            allowed=False,
+            remaining=0,
+            reset_ms=until_ms(reset_ns, now_ns),
+            retry_after_ms=until_ms(_SOON_NS, 0),
+        )
 
     def settle(self, verdict: Verdict | None) -> None:
         """Give every waiting request this verdict."""
