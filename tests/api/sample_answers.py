@@ -12,6 +12,7 @@ from outcry.wire.answers import (
     HistoryAnswer,
     Hole,
     IbExtension,
+    Instrument,
     LevelsAnswer,
     Method,
     MissingSession,
@@ -313,5 +314,6 @@ ANSWERS: dict[str, Answer] = {
                 )
             ],
         ),
+        instrument=Instrument(own_tables=[], source="CME contract specifications", checked_on="2026-11-21"),
     ),
 }

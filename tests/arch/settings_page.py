@@ -41,7 +41,7 @@ data folder contains:
 - `tape/`: market data
 - `live/`: the log of [live feeds](../guides/live.md)
 - `secret.key`: the secret for the hashes of API keys; `vault.key`: the keys that encrypt broker credentials
-- your own files: `outcry.toml` and `overrides.csv` ([products, sessions and holidays](sessions.md))
+- your own files: `outcry.toml`, `instruments/` and `overrides.csv` ([products, sessions and holidays](sessions.md))
 
 `outcry backup` copies all of it.
 

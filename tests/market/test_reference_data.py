@@ -469,7 +469,7 @@ def test_a_folder_without_overrides_yields_the_packaged_tables(tmp_path: Path) -
 def test_the_override_in_the_docs_can_be_used(tmp_path: Path) -> None:
     """3 March 2027, a Wednesday: no regular hours for the index, the usual ones for crude."""
     text = (ROOT / "docs" / "reference" / "sessions.md").read_text(encoding="utf-8")
-    start = text.index(DAY_HEADER)
+    start = text.index(DAY_HEADER, text.index("## Add your own overrides"))
     (tmp_path / "overrides.csv").write_text(text[start : text.index("```", start)], encoding="utf-8")
     calendar = load_reference(tmp_path).calendar
     assert calendar.session("ES", date(2027, 3, 3), SessionKind.RTH) is None

@@ -42,7 +42,7 @@ def context_answer(view: SessionView) -> ContextAnswer:
         ib_extensions=describe.session_ib_extensions(view),
         bias=live.bias.bias.value if live else None, bias_votes=describe.votes(live.bias.votes) if live else None,
         naked_pocs=pocs, poor_highs=highs, poor_lows=lows, damaged_sessions=describe.damaged(view.damaged),
-        completeness=describe.completeness(view.incomplete()),
+        completeness=describe.completeness(view.incomplete()), instrument=describe.instrument(view.product),
     )  # fmt: skip
 
 

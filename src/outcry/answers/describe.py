@@ -29,6 +29,7 @@ from outcry.wire.answers import (
     Developing,
     Hole,
     IbExtension,
+    Instrument,
     Method,
     MissingSession,
     Overnight,
@@ -158,6 +159,12 @@ def method(ladder: Ladder, settings: ProfileSettings = DEFAULT_SETTINGS) -> Meth
         preset=rule.name, bracket_minutes=settings.bracket_minutes, value_area=rule.describe(),
         poc_tie=rule.describe_poc_tie(), row_ticks=settings.row_ticks, vpoc_source=ladder.source,
     )  # fmt: skip
+
+
+def instrument(product: Product) -> Instrument:
+    """Return where the data of a product comes from."""
+    checked_on = product.checked_on and str(product.checked_on)
+    return Instrument(own_tables=list(product.own_tables), source=product.source, checked_on=checked_on)
 
 
 def high_low(found: tuple[int, int] | None, tick_e9: int) -> Overnight | None:

@@ -26,6 +26,7 @@ from outcry.cli.backup_rotation import LOCK, complete, installation_id, new_back
 from outcry.database.database import DATABASE_FILE
 from outcry.live.log_files import paths_of
 from outcry.live.log_segments import NoFrame, next_frame, open_segment, walk
+from outcry.trades.reference_tables import INSTRUMENTS_FOLDER
 
 #: Maximum attempts. The copy is repeated if a running service replaces files meanwhile.
 _TRIES = 10
@@ -43,7 +44,7 @@ class _Changed(Exception):
 
 
 def backup(folder: Path | None = None, *, keep: int | None = None, data: str | None = None) -> int:
-    """Back up the database, tape, live logs, secret and vault key. The service can keep running.
+    """Back up the database, tape, live logs, secret, vault key and your tables. The service can keep running.
 
     To restore, set OUTCRY_DATA to the backup folder. The backup contains the secret and the vault key: protect it like
     the original. Keys set with OUTCRY_SECRET and OUTCRY_VAULT_KEYS are not included.
@@ -183,6 +184,9 @@ def _copied(settings: Settings, folder: Path) -> Iterator[str]:
     for name in _PLAIN:
         if (source / name).is_file():
             shutil.copyfile(source / name, folder / name)
+    for path in sorted((source / INSTRUMENTS_FOLDER).glob("*.csv")):
+        (folder / INSTRUMENTS_FOLDER).mkdir(exist_ok=True)
+        shutil.copyfile(path, folder / INSTRUMENTS_FOLDER / path.name)
     yield from (
         f"Tape file {source / TAPE_FOLDER / name} is missing. Import its recording again." for name in missing
     )

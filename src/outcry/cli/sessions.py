@@ -36,7 +36,7 @@ def session_at(symbol: str, at: str, *, output: Output = None, data: str | None 
     at
         Time in ISO 8601 with a UTC offset or Z, such as 2026-01-02T15:04:05Z.
     data
-        Data folder, for its overrides.csv. Default: OUTCRY_DATA.
+        Data folder, for its instruments and overrides. Default: OUTCRY_DATA.
     """
     reference = _reference(data)
     try:
@@ -84,7 +84,7 @@ def sessions_between(
     last
         Last trade date, YYYY-MM-DD.
     data
-        Data folder, for its overrides.csv. Default: OUTCRY_DATA.
+        Data folder, for its instruments and overrides. Default: OUTCRY_DATA.
     """
     reference = _reference(data)
     if last < first:

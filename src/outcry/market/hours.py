@@ -79,6 +79,7 @@ class HoursRow:
     Both dates are included; None means no limit. globex: all trading hours; None in a row that defines a variant,
     because a variant changes the regular hours only. variant: name of an alternative set of regular hours; empty for
     the default. days: weekdays, 0 (Monday) to 6. rth: span of the regular hours; breaks in it are those of `globex`.
+    table: file of the row.
     """
 
     roots: tuple[str, ...]
@@ -91,6 +92,7 @@ class HoursRow:
     source: str
     checked_on: date
     note: str
+    table: str = ""
 
     def holds(self, day: date) -> bool:
         """Return whether this row of trading hours applies to a date."""
@@ -104,7 +106,7 @@ class DayRow:
 
     opens, closes: start or end of trading on that date, in the product's time zone. rth_opens, rth_closes: start or end
     of the regular hours, if the other values do not determine it. planned: whether the row is from a table of holidays,
-    which lists the holidays of whole years. Overrides list single days.
+    which lists the holidays of whole years. Overrides list single days. table: file of the row.
     """
 
     day: date
@@ -119,6 +121,7 @@ class DayRow:
     checked_on: date
     note: str
     planned: bool = True
+    table: str = ""
 
 
 def read_clock(text: str) -> time:

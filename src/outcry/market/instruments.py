@@ -83,6 +83,9 @@ class Product:
 
     size_step_e9: smallest size in 10⁻⁹ of a contract, share or coin. Sizes inside (`size_lots`, `volume`) are whole
     numbers of such steps; for a future a step is one contract.
+
+    table: file of the row. own_tables: names of the operator's own tables with rows for the product, such as
+    `products.csv`; empty if all its data is packaged.
     """
 
     root: str
@@ -108,6 +111,8 @@ class Product:
     note: str = ""
     activity: tuple[int, int, int] = (10, 5, 2)
     size_step_e9: int = PRICE_SCALE
+    table: str = ""
+    own_tables: tuple[str, ...] = ()
 
     @property
     def group(self) -> str:

@@ -133,6 +133,7 @@ def _product(row: Row) -> Product:
         source=row.read("source", str),
         checked_on=row.read("checked_on", read_date),
         note=row.cells["note"],
+        table=row.file,
     )
     if months and not set(product.skipped) < set(months):
         raise row.refuse("names a month that is not in months", "skipped")

@@ -69,7 +69,7 @@ def _hours(row: Row, known: Mapping[str, Product]) -> HoursRow:
         raise row.refuse("is before valid_from", "valid_to")
     return HoursRow(
         tuple(roots), variant, row.read("days", read_days), valid_from, valid_to, globex, regular[0],
-        row.read("source", str), row.read("checked_on", read_date), row.cells["note"],
+        row.read("source", str), row.read("checked_on", read_date), row.cells["note"], row.file,
     )  # fmt: skip
 
 
@@ -116,8 +116,9 @@ def _weekdays_by_name(products: Mapping[str, Product], hours: Iterable[HoursRow]
     found: dict[str, set[int]] = {name: set() for pair in names.items() for name in pair}
     for row in hours:
         for root in row.roots:
-            found[root].update(row.days)
-            found[names[root]].update(row.days)
+            if root in names:  # not the hours of a product that another table has made a micro
+                found[root].update(row.days)
+                found[names[root]].update(row.days)
     return found
 
 
@@ -141,4 +142,5 @@ def _day_row(row: Row, known: Mapping[str, set[int]], *, planned: bool) -> DayRo
     return DayRow(
         day, row.read("name", str), tuple(names), kind, times["opens"], times["closes"], times["rth_opens"],
         times["rth_closes"], row.read("source", str), row.read("checked_on", read_date), row.cells["note"], planned,
+        row.file,
     )  # fmt: skip

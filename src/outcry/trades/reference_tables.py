@@ -1,19 +1,26 @@
-"""Loads the reference tables: those of the package, and the operator's dated exceptions in the data folder.
+"""Loads the reference tables: those of the package, and over them the operator's own tables in the data folder.
 
 Tables are read once at start. A fault rejects the whole table with `BadReference`, which names file, row and column.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
 from outcry.market.calendar import Calendar
-from outcry.market.instruments import Universe
+from outcry.market.hours import DayRow, HoursRow
+from outcry.market.instruments import Product, Universe
 from outcry.market.reference import parse_products, with_activity
-from outcry.market.reference_hours import parse_days, parse_hours
+from outcry.market.reference_hours import DAY_COLUMNS, HOURS_COLUMNS, parse_days, parse_hours
 from outcry.market.reference_rows import BadReference
 
-__all__ = ["BadReference", "Reference", "UnknownVariant", "load_reference"]
+__all__ = ["INSTRUMENTS_FOLDER", "BadReference", "Reference", "UnknownVariant", "load_reference"]
+
+#: Folder of the operator's own tables, in the data folder.
+INSTRUMENTS_FOLDER = "instruments"
+_PRODUCTS, _ACTIVITY, _SESSIONS, _HOLIDAYS = "products.csv", "activity.csv", "sessions.csv", "holidays.csv"
+_OVERRIDES = "overrides.csv"
 
 
 class UnknownVariant(BadReference):
@@ -33,32 +40,117 @@ class Reference:
     calendar: Calendar
 
 
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Parsed tables that fit together."""
+
+    products: Mapping[str, Product]
+    hours: tuple[HoursRow, ...]
+    days: tuple[DayRow, ...]
+
+
 def load_reference(folder: Path | None = None, *, variants: dict[str, str] | None = None) -> Reference:
-    """Read the packaged tables, and `overrides.csv` of `folder` if it exists; its rows take precedence.
+    """Read the packaged tables, and over them those of a data folder, if it has any.
+
+    The folder may have `products.csv`, `sessions.csv`, `holidays.csv` and `activity.csv` in `instruments/`. A product
+    replaces the packaged one of the same root, and its rows of hours replace all packaged ones of that root. Rows of
+    `holidays.csv`, and after them those of `overrides.csv` in the folder itself, take precedence over earlier ones of
+    the same day.
 
     variants: maps a root to its default set of regular hours, such as `{"ES": "cash"}`. Raises `BadReference` for an
     invalid table.
     """
-    packaged = files("outcry.market") / "data"
-
-    def ours(name: str) -> str:
-        return (packaged / name).read_text(encoding="utf-8")
-
-    products = with_activity(parse_products(ours("products.csv")), ours("activity.csv"))
-    hours = parse_hours(ours("sessions.csv"), products)
-    days = [
-        *parse_days(ours("holidays.csv"), products, hours),
-        *parse_days(ours("overrides.csv"), products, hours, "overrides.csv", planned=False),
-    ]
-    own = folder / "overrides.csv" if folder else None
-    if own is not None and own.is_file():
-        days += parse_days(_text(own), products, hours, str(own), planned=False)
+    tables = _packaged()
+    if folder is not None:
+        tables = _with_overrides(_with_own(tables, folder / INSTRUMENTS_FOLDER), folder / _OVERRIDES)
     for root, variant in (variants or {}).items():
-        known = tuple(row.variant for row in hours if root in row.roots and row.variant)
+        known = tuple(row.variant for row in tables.hours if root in row.roots and row.variant)
         if variant not in {"", *known}:
             raise UnknownVariant(root, variant, known)
-    calendar = Calendar(products, hours, days, variants)
-    return Reference(Universe(products, calendar.hours.is_business_day), calendar)
+    calendar = Calendar(tables.products, tables.hours, tables.days, variants)
+    return Reference(Universe(tables.products, calendar.hours.is_business_day), calendar)
+
+
+def _packaged() -> _Tables:
+    packaged = files("outcry.market") / "data"
+
+    def text(name: str) -> str:
+        return (packaged / name).read_text(encoding="utf-8")
+
+    products = with_activity(parse_products(text(_PRODUCTS)), text(_ACTIVITY))
+    hours = parse_hours(text(_SESSIONS), products)
+    holidays = parse_days(text(_HOLIDAYS), products, hours)
+    overrides = parse_days(text(_OVERRIDES), products, hours, _OVERRIDES, planned=False)
+    return _Tables(products, hours, (*holidays, *overrides))
+
+
+def _with_own(base: _Tables, folder: Path) -> _Tables:
+    """Return tables with those of the operator's folder over them."""
+    texts = {path.name: _text(path) for path in _own_paths(folder)}
+    if not texts:
+        return base
+    places = {name: str(folder / name) for name in (_PRODUCTS, _ACTIVITY, _SESSIONS, _HOLIDAYS)}
+    products, hours, days = base.products, base.hours, base.days
+    if _PRODUCTS in texts:
+        read = parse_products(texts[_PRODUCTS], places[_PRODUCTS], products)
+        products = {
+            root: replace(product, activity=products[root].activity) if root in products else product
+            for root, product in read.items()
+        }
+    if _ACTIVITY in texts:
+        products = with_activity(products, texts[_ACTIVITY], places[_ACTIVITY], complete=False)
+    hours = parse_hours(texts.get(_SESSIONS, HOURS_COLUMNS), products, places[_SESSIONS], hours)
+    _check_zones(products, hours, base.products, places[_SESSIONS])
+    days += parse_days(texts.get(_HOLIDAYS, DAY_COLUMNS), products, hours, places[_HOLIDAYS])
+    tables = _Tables(products, hours, days)
+    marked = {
+        root: replace(p, own_tables=tuple(_own_tables(p, tables, places))) for root, p in products.items()
+    }
+    return replace(tables, products=marked)
+
+
+def _own_paths(folder: Path) -> Iterator[Path]:
+    """Yield the operator's tables. A table with another name is an error, because it would have no effect."""
+    known = (_PRODUCTS, _SESSIONS, _HOLIDAYS, _ACTIVITY)
+    for path in sorted(folder.glob("*.csv")):
+        if path.name not in known:
+            raise BadReference(str(path), 1, f"the table has an unknown name; use {', '.join(known)}")
+        yield path
+
+
+def _check_zones(
+    products: Mapping[str, Product], hours: Iterable[HoursRow], replaced: Mapping[str, Product], file: str
+) -> None:
+    """Reject a product with a new time zone that keeps its packaged hours."""
+    packaged = {root for row in hours if row.table != file for root in row.roots}
+    for root in packaged & products.keys():
+        if products[root].zone != replaced[root].zone:
+            raise BadReference(
+                file,
+                1,
+                f"{root} has no hours for its new time zone {products[root].zone}: add a row",
+                "roots",
+            )
+
+
+def _own_tables(product: Product, tables: _Tables, places: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names of the operator's tables that have rows for a product or its group."""
+    base = product.parent or product.root
+    if product.table == places[_PRODUCTS]:
+        yield _PRODUCTS
+    if any(row.table == places[_SESSIONS] and base in row.roots for row in tables.hours):
+        yield _SESSIONS
+    names = {base, product.group}
+    if any(row.table == places[_HOLIDAYS] and names & set(row.names) for row in tables.days):
+        yield _HOLIDAYS
+
+
+def _with_overrides(base: _Tables, path: Path) -> _Tables:
+    """Return tables with the operator's dated exceptions."""
+    if not path.is_file():
+        return base
+    days = parse_days(_text(path), base.products, base.hours, str(path), planned=False)
+    return replace(base, days=(*base.days, *days))
 
 
 def _text(path: Path) -> str:

@@ -346,6 +346,19 @@ class Completeness(Answer, frozen=True, kw_only=True):
     missing: list[MissingSession]
 
 
+class Instrument(Answer, frozen=True, kw_only=True):
+    """Where the tick, hours and holidays of a product come from.
+
+    `own_tables`: the operator's own tables that add to Outcry's data of the product or replace it, such as
+    `products.csv`; empty if all of it is Outcry's. `source`, `checked_on`: source of the product's row, and the date on
+    which it was last compared with it.
+    """
+
+    own_tables: list[str]
+    source: str
+    checked_on: str | None
+
+
 class ContextAnswer(Answer, frozen=True, kw_only=True):
     """Answer of `GET /api/context`: the details behind a levels answer.
 
@@ -377,3 +390,4 @@ class ContextAnswer(Answer, frozen=True, kw_only=True):
     poor_lows: list[DatedLevel]
     damaged_sessions: list[DamagedData]
     completeness: Completeness
+    instrument: Instrument
