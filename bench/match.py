@@ -11,10 +11,10 @@ from bench.figures import Figure, at_least, at_most
 from bench.market import DAYS, TICK_E9, regular_session, trades
 from bench.measurement import Size, pinned
 
-from outcry.market.matching.counting import WindowCounts
+from outcry.market.matching.counting import RecordingCounts
 from outcry.market.matching.hours import choices
 from outcry.market.matching.scale import scales_of
-from outcry.market.matching.search import Window, numbers_of, samplings, search
+from outcry.market.matching.search import Window, numbers_of, search
 from outcry.market.matching.setting import PERCENTS, ROW_TICKS, Setting
 from outcry.market.matching.target import Target
 from outcry.market.methods import DALTON, PocTie
@@ -55,14 +55,14 @@ def _trade_date(count: int, seed: int) -> TradeColumns:
 
 def _windows(columns: TradeColumns) -> list[Window]:
     hours = choices(load_reference().calendar, "ES", DAYS[0])
-    windows = [Window(CONTRACT, name, WindowCounts(columns, segments)) for name, segments in hours.items()]
-    return [window for window in windows if not window.counts.is_empty]
+    counted = {name: RecordingCounts(columns, segments) for name, segments in hours.items()}
+    return [Window(CONTRACT, name, counts) for name, counts in counted.items() if not counts.is_empty]
 
 
 def _drawn(chance: random.Random, windows: list[Window]) -> tuple[Window, Setting]:
     """Return a window and any setting of the search."""
     window = chance.choice(windows)
-    sampling, row_ticks = chance.choice(list(samplings(trades=True))), chance.choice(ROW_TICKS)
+    sampling, row_ticks = chance.choice(list(window.counts.samplings())), chance.choice(ROW_TICKS)
     steps = chance.choice([DALTON, replace(DALTON, step=1), replace(DALTON, pair="trim")])
     method = replace(
         steps, name="", basis=sampling.basis, placement=sampling.placement, percent=chance.choice(PERCENTS),

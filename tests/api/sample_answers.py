@@ -30,6 +30,7 @@ from outcry.wire.chart import (
     Notation,
     PathPoint,
 )
+from outcry.wire.match import GivenLevels, MatchAnswer, MatchedSetting, SettingDifference
 from outcry.wire.profile import (
     AbsentSession,
     Balance,
@@ -99,7 +100,27 @@ _POC = DatedLevel(price=6900.25, date=_DAY)
 _HIGH = DatedLevel(price=6921.75, date=_DAY)
 _SAID = "ES traded at 6912, at the upper edge of prior value (VAH 6912.5)."
 
+_SETTING = MatchedSetting(
+    distance=0, poc=6900.25, vah=6912.5, val=6889.75, vpoc=6900.25, alike=3, preset=None, contract="ESH2026",
+    hours="rth:cash", basis="volume", placement="range", bars=0, row=1, label="ticks", percent=70, step=2, pair="full",
+    side_tie="up", stop="ge", poc_tie="mypivots", rows="all",
+    differences=[SettingDifference(part="basis", value="volume", ours="tpo", reason="It counts volume.")],
+)  # fmt: skip
+
 ANSWERS: dict[str, Answer] = {
+    "MatchAnswer": MatchAnswer(
+        symbol="ES",
+        contract="ESH2026",
+        date=_DAY,
+        tick_size=0.25,
+        recording="trades",
+        given=GivenLevels(poc=6900.25, vah=6912.5, val=6889.75, vpoc=None),
+        exact=True,
+        ours=None,
+        matches=[_SETTING],
+        searched=["rth", "rth:cash"],
+        not_searched=["day@UTC"],
+    ),
     "LevelsAnswer": LevelsAnswer(
         symbol="ES",
         data_source="delayed",

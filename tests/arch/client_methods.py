@@ -18,7 +18,10 @@ from outcry.wire.stream import Ticket
 
 #: Names of parameters that Python reserves, or that read better there.
 NAMES = {"from": "first", "to": "last"}
-TYPES = {"symbol": "str", "any": "str | None = None", "date": "Day = None", "number": "int | None = None"}
+TYPES = {
+    "symbol": "str", "any": "str | None = None", "date": "Day = None", "number": "int | None = None",
+    "price": "Price = None",
+}  # fmt: skip
 #: Further parameters are passed by name.
 MOST_POSITIONAL = 3
 
@@ -32,6 +35,8 @@ from typing import Literal, TypeVar
 A = TypeVar("A", bound=Answer)
 #: A trade date: a `datetime.date`, or text such as "2026-01-02".
 Day = dt.date | str | None
+#: A price as the service shows it, such as 6650.25.
+Price = float | str | None
 '''
 
 
@@ -66,7 +71,7 @@ def name_of(parameter: Parameter) -> str:
 
 def type_of(parameter: Parameter) -> str:
     if parameter.kind != "choice":
-        return TYPES[parameter.kind]
+        return TYPES[parameter.kind].removesuffix(" = None" if parameter.required else "")
     return f"Literal[{', '.join(map(repr, parameter.choices))}] | None = None".replace("'", '"')
 
 

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.market import match_oracle as oracle
 
-from outcry.market.matching.counting import WindowCounts
+from outcry.market.matching.counting import RecordingCounts
 from outcry.market.matching.growth import Growth, trimmed
 from outcry.market.matching.hours import choices
+from outcry.market.matching.rows import LadderCounts
 from outcry.market.matching.scale import scales_of
-from outcry.market.matching.search import Window, numbers_of, samplings, search
+from outcry.market.matching.search import Window, numbers_of, search
 from outcry.market.matching.setting import (
     PERCENTS,
     ROW_TICKS,
@@ -28,7 +29,7 @@ from outcry.market.matching.setting import (
 from outcry.market.matching.target import Target
 from outcry.market.methods import DALTON, PRESETS, Method, PocTie
 from outcry.market.profile import value_area
-from outcry.market.profile_kernels import BarColumns, TradeColumns
+from outcry.market.profile_kernels import BarColumns, TradeColumns, window_ladder
 from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_MINUTE
 from outcry.trades.reference_tables import load_reference
 
@@ -58,13 +59,13 @@ def walk(seed: int, count: int) -> list[oracle.Trade]:
 def windows(trades: list[oracle.Trade]) -> list[Window]:
     at, price, size = (np.array(column, np.int64) for column in zip(*trades, strict=True))
     columns = TradeColumns(at, price, size)
-    counted = [Window(CONTRACT, name, WindowCounts(columns, segments)) for name, segments in HOURS.items()]
+    counted = [Window(CONTRACT, name, RecordingCounts(columns, segments)) for name, segments in HOURS.items()]
     return [window for window in counted if not window.counts.is_empty]
 
 
-def drawn(chance: random.Random) -> Setting:
+def drawn(chance: random.Random, counted: list[Window]) -> Setting:
     """Return any setting of the search."""
-    sampling = chance.choice(list(samplings(trades=True)))
+    sampling = chance.choice(list(counted[0].counts.samplings()))
     row_ticks = chance.choice(ROW_TICKS)
     step, pair = chance.choice([(1, "full"), (2, "full"), (2, "trim")])
     method = Method(
@@ -73,7 +74,7 @@ def drawn(chance: random.Random) -> Setting:
         sampling.placement,
     )  # fmt: skip
     label, _ = chance.choice(scales_of(sampling, row_ticks))
-    return Setting(CONTRACT, chance.choice(list(HOURS)), sampling, row_ticks, label, method)
+    return Setting(CONTRACT, chance.choice(counted).hours, sampling, row_ticks, label, method)
 
 
 def target_of(levels: tuple[float, float, float, float], *, vpoc: bool) -> Target:
@@ -87,9 +88,9 @@ def target_of(levels: tuple[float, float, float, float], *, vpoc: bool) -> Targe
 def test_a_setting_drawn_at_random_is_found(seed: int) -> None:
     """The oracle computes the numbers. An answer at distance 0 has the same ones, within half a tick."""
     chance, trades = random.Random(seed), walk(seed, 4000)
-    setting = drawn(chance)
-    levels = oracle.levels(trades, HOURS[setting.hours], setting)
     counted = windows(trades)
+    setting = drawn(chance, counted)
+    levels = oracle.levels(trades, HOURS[setting.hours], setting)
     own = next(window for window in counted if window.hours == setting.hours)
     assert [value / 2 for value in numbers_of(own, setting)] == list(levels)
     found = search(counted, target_of(levels, vpoc=bool(seed % 2)), CONTRACT)
@@ -134,9 +135,8 @@ def test_the_nearest_is_no_farther_than_any_drawn_setting() -> None:
     best = search(counted, target, CONTRACT).matches[0].distance
     chance = random.Random(3)
     for _ in range(300):
-        setting = drawn(chance)
-        if setting.hours in of_hours:
-            assert target.distance(numbers_of(of_hours[setting.hours], setting)) >= best
+        setting = drawn(chance, counted)
+        assert target.distance(numbers_of(of_hours[setting.hours], setting)) >= best
 
 
 def test_bars_have_no_exact_volume() -> None:
@@ -147,12 +147,26 @@ def test_bars_have_no_exact_volume() -> None:
     opened = HOURS["rth"][0][0]
     at = np.array([opened, opened + NANOS_PER_MINUTE])
     low, high, close = np.array([100, 103]), np.array([104, 104]), np.array([101, 103])
-    counts = WindowCounts(BarColumns(at, low, high, low, close, np.array([10, 7])), HOURS["rth"])
-    assert not counts.has_trades
+    counts = RecordingCounts(BarColumns(at, low, high, low, close, np.array([10, 7])), HOURS["rth"])
+    assert counts.finest == 1
     assert counts.count(Sampling("volume", "range", 1), 1)[:2] == (100, [2, 2, 2, 6, 5])
     assert counts.count(Sampling("tpo", "range", 30), 2) == (50, [1, 1, 1], [0, 1, 2])
     assert counts.count(Sampling("volume", "close_up", 1), 2)[:2] == (51, [10, 7])
-    assert {sampling.bar_minutes for sampling in samplings(trades=False)} == {1, 5, 15, 30, 60}
+    assert {sampling.bar_minutes for sampling in counts.samplings()} == {1, 5, 15, 30, 60}
+
+
+def test_a_stored_profile_has_the_counts_of_its_recording() -> None:
+    """The ladder of a session has its half-hours and its volume, in rows of any height."""
+    trades = walk(4, 2000)
+    at, price, size = (np.array(column, np.int64) for column in zip(*trades, strict=True))
+    columns = TradeColumns(at, price, size)
+    ladder = window_ladder(columns, HOURS["rth"], 30)
+    assert ladder is not None
+    stored, recorded = LadderCounts([ladder]), RecordingCounts(columns, HOURS["rth"])
+    for sampling in stored.samplings():
+        assert sampling in recorded.samplings()
+        for row_ticks in ROW_TICKS:
+            assert stored.count(sampling, row_ticks) == recorded.count(sampling, row_ticks)
 
 
 @given(

@@ -16,6 +16,7 @@ from outcry.answers.alerts import AlertAnswers
 from outcry.answers.builder import context_answer, levels_answer
 from outcry.answers.charting import DEFAULT_SESSIONS, Charts, notation_of
 from outcry.answers.live_answers import LiveAnswers, QueryResult
+from outcry.answers.matching import GivenPrices, Matches, ReadTape
 from outcry.answers.profile_building import profile_answer
 from outcry.answers.profiles import ProfileRequest, Profiles
 from outcry.answers.scanning import ScanRow
@@ -45,6 +46,7 @@ from outcry.wire.answers import (
     number,
 )
 from outcry.wire.chart import ChartAnswer
+from outcry.wire.match import MatchAnswer
 from outcry.wire.profile import ProfileAnswer
 
 __all__ = ["Query", "QueryResult", "SymbolStatus"]
@@ -73,7 +75,7 @@ class Query:
 
     def __init__(
         self, store: SqlStore, universe: Universe, calendar: Calendar, registry: Registry | None = None,
-        alerts: LiveStore | None = None,
+        alerts: LiveStore | None = None, read_tape: ReadTape | None = None,
     ) -> None:  # fmt: skip
         self._store, self._universe, self._calendar = store, universe, calendar
         self._registry = registry or Registry()
@@ -83,6 +85,7 @@ class Query:
         self._alerts = AlertAnswers(self._registry, universe, alerts)
         self._charts = Charts(calendar)
         self._profiles = Profiles(calendar, self._selector, self._live_answers)
+        self._matches = Matches(store, calendar, self._selector, read_tape)
         self._hours: dict[str, tuple[date, str]] = {}
 
     def revision(self) -> int:
@@ -130,6 +133,12 @@ class Query:
     ) -> QueryResult[ProfileAnswer]:
         """Answer `GET /api/profile` for chosen hours, days or settings. Raises as `profile` does."""
         return self._profiles.answer(scope, self._resolve(symbol, now_ns), request, now_ns)
+
+    def match(
+        self, scope: Scope, symbol: str, day: str, given: GivenPrices, now_ns: int
+    ) -> QueryResult[MatchAnswer]:
+        """Answer `GET /api/match`. Raises as `profile` does, and `Occupied` while another search runs."""
+        return self._matches.answer(scope, self._resolve(symbol, now_ns), _day(day, "date"), given, now_ns)
 
     def scenarios(self, scope: Scope, symbol: str, now_ns: int) -> Sequence[ScenarioState] | None:
         """Return the scenarios of a symbol's open session; None if it is not live. Raises `UnknownSymbol`."""

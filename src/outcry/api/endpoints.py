@@ -11,9 +11,21 @@ from outcry.access.licences import Scope
 from outcry.answers.alerts import DEFAULT_LISTED, MAX_LISTED
 from outcry.answers.charting import DEFAULT_SESSIONS, MAX_SESSIONS
 from outcry.answers.live_answers import QueryResult
+from outcry.answers.matching import GivenPrices
 from outcry.answers.profiles import METHODS, ProfileRequest
 from outcry.answers.query import Query
-from outcry.api.parameters import LARGEST_NUMBER, any_symbol_of, choice_of, date_of, number_of, symbol_of
+from outcry.api.parameters import (
+    LARGEST_NUMBER,
+    any_symbol_of,
+    choice_of,
+    date_of,
+    number_of,
+    price_of,
+    required_date_of,
+    required_price_of,
+    symbol_of,
+)
+from outcry.base.errors import InvalidParameter
 from outcry.market.ladder import BRACKET_MINUTES
 from outcry.market.methods import DALTON
 from outcry.market.profile_settings import MAX_ROW_TICKS, SESSION_KINDS
@@ -26,6 +38,7 @@ from outcry.wire.answers import (
     SymbolsAnswer,
 )
 from outcry.wire.chart import ChartAnswer
+from outcry.wire.match import MatchAnswer
 from outcry.wire.profile import Hours, Period, ProfileAnswer
 
 Ask = Callable[[Query, Scope, int], QueryResult[Answer]]
@@ -38,8 +51,8 @@ Prepared = tuple[Terms, Ask]
 class Parameter:
     """A query parameter of an endpoint, as documented.
 
-    `kind`: `symbol`, `any` (a symbol that may be unknown), `date`, `number` or `choice`. `least`, `most`: bounds of a
-    number, inclusive. `choices`: the values of a choice, all text or all numbers.
+    `kind`: `symbol`, `any` (a symbol that may be unknown), `date`, `number`, `price` or `choice`. `least`, `most`:
+    bounds of a number, inclusive. `choices`: the values of a choice, all text or all numbers.
     """
 
     name: str
@@ -107,6 +120,16 @@ def _history(given: Mapping[str, str]) -> Prepared:
 def _chart(given: Mapping[str, str]) -> Prepared:
     symbol, sessions = symbol_of(given), number_of(given, SESSIONS.name, SESSIONS.least, SESSIONS.most)
     return (symbol, sessions), lambda query, scope, now_ns: query.chart(scope, symbol, sessions, now_ns)
+
+
+def _match(given: Mapping[str, str]) -> Prepared:
+    symbol, day = symbol_of(given), required_date_of(given, "date")
+    poc, vah, val = (required_price_of(given, name) for name in ("poc", "vah", "val"))
+    prices = GivenPrices(poc, vah, val, price_of(given, "vpoc"))
+    if vah < val:
+        raise InvalidParameter("invalid_parameter.vah")
+    terms = (symbol, day, prices.poc_e9, prices.vah_e9, prices.val_e9, prices.vpoc_e9)
+    return terms, lambda query, scope, now_ns: query.match(scope, symbol, day, prices, now_ns)
 
 
 def _context(given: Mapping[str, str]) -> Prepared:
@@ -263,6 +286,24 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (SYMBOL, SESSIONS),
         _BY_SYMBOL,
         _chart,
+        "Profiles",
+    ),
+    Endpoint(
+        "/api/match",
+        "matchSettings",
+        "Find the settings of a profile that reproduce the levels of another platform, nearest first. One search runs "
+        "at a time; others are refused with 429.",
+        MatchAnswer,
+        (
+            SYMBOL,
+            Parameter("date", "date", "Trade date of a completed regular session.", required=True),
+            Parameter("poc", "price", "Point of control that your platform shows.", required=True),
+            Parameter("vah", "price", "Value area high that your platform shows.", required=True),
+            Parameter("val", "price", "Value area low that your platform shows.", required=True),
+            Parameter("vpoc", "price", "Volume POC that your platform shows beside a TPO profile."),
+        ),
+        (*_BY_SYMBOL, "not_found"),
+        _match,
         "Profiles",
     ),
     Endpoint(

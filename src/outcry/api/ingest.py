@@ -19,7 +19,7 @@ from outcry.api.parameters import read_query
 from outcry.base.errors import Occupied, ServiceError
 from outcry.http.auth import Caller
 from outcry.http.edge import Edge, Receive, Reply
-from outcry.http.errors import JSON_TYPE, UNAVAILABLE, Problem, method_not_allowed, problem_of, wrong_key
+from outcry.http.errors import JSON_TYPE, UNAVAILABLE, method_not_allowed, problem_of, wrong_key
 from outcry.http.requests import Request
 from outcry.trades.push_format import MEDIA_TYPE, MOST_BODY_BYTES, Intake, Push, read_push, refused
 
@@ -64,11 +64,6 @@ class Ingest:
         try:
             taken = await self._admitted(request, receive, caller, caller.scope)
             usage = await self._intake.usage(owner_of(caller, caller.scope))
-        except Occupied as error:
-            wait_s = -(-error.details["retry_after_ms"] // 1000)
-            headers = ((b"retry-after", b"%d" % wait_s),)
-            problem = Problem(error.code, error.message_id, error.details, headers)
-            return edge.refuse(request, PATH, caller, verdict, problem)
         except ServiceError as error:
             return edge.refuse(request, PATH, caller, verdict, problem_of(error))
         except ClientGone:

@@ -128,6 +128,8 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     elif parameter.kind == "choice":
         kind = "integer" if isinstance(parameter.choices[0], int) else "string"
         schema = {"type": kind, "enum": list(parameter.choices)}
+    elif parameter.kind == "price":
+        schema = {"type": "number"}
     elif parameter.kind == "any":
         schema = {"type": "string", "examples": ["ES"]}
     else:

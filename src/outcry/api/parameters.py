@@ -9,12 +9,14 @@ from datetime import date
 from urllib.parse import unquote_to_bytes
 
 from outcry.base.errors import InvalidParameter, MissingSymbol, UnknownSymbol
+from outcry.market.units import PRICE_SCALE
 
 LONGEST_SYMBOL = 64
 #: Maximum of a sequence number: the largest integer that JSON clients represent exactly.
 LARGEST_NUMBER = 2**53 - 1
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,16}", re.ASCII)
+_PRICE = re.compile(r"(-?)([0-9]{1,9})(?:\.([0-9]{1,9}))?", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -61,6 +63,38 @@ def date_of(parameters: Mapping[str, str], name: str, *, may_be_empty: bool = Tr
         else:
             return text
     raise InvalidParameter("invalid_parameter.date", parameter=name)
+
+
+def required_date_of(parameters: Mapping[str, str], name: str) -> str:
+    """Return a date parameter. Raises `InvalidParameter` for a missing or invalid one."""
+    found = date_of(parameters, name)
+    if found is None:
+        raise InvalidParameter("invalid_parameter.missing", parameter=name)
+    return found
+
+
+def price_of(parameters: Mapping[str, str], name: str) -> int | None:
+    """Return a price in 10⁻⁹, exactly as it is written, or None if it is missing or empty.
+
+    Raises `InvalidParameter` for text that is no decimal number, and for more than nine decimals.
+    """
+    text = parameters.get(name)
+    if not text:
+        return None
+    found = _PRICE.fullmatch(text)
+    if found is None:
+        raise InvalidParameter("invalid_parameter.price", parameter=name)
+    sign, whole, decimals = found.groups(default="")
+    price_e9 = int(whole) * PRICE_SCALE + int(decimals.ljust(9, "0"))
+    return -price_e9 if sign else price_e9
+
+
+def required_price_of(parameters: Mapping[str, str], name: str) -> int:
+    """Return a price in 10⁻⁹. Raises `InvalidParameter` for a missing or invalid one."""
+    found = price_of(parameters, name)
+    if found is None:
+        raise InvalidParameter("invalid_parameter.missing", parameter=name)
+    return found
 
 
 def any_symbol_of(parameters: Mapping[str, str]) -> str | None:

@@ -4,7 +4,7 @@
 """
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from outcry.access.keys import ApiKeys
 from outcry.access.licences import Licences
+from outcry.answers.matching import ReadTape
 from outcry.answers.query import Query
 from outcry.app.secret import server_secret
 from outcry.app.settings import BadSettings, Settings
@@ -36,6 +37,8 @@ from outcry.live.registry import Registry
 from outcry.live.store import LiveStore
 from outcry.people.store import SqlIdentityStore
 from outcry.sessions.store import SqlStore
+from outcry.sessions.store_model import TapeFile
+from outcry.trades.records import Quality, Rows
 from outcry.trades.reference_tables import Reference, load_reference
 
 if TYPE_CHECKING:
@@ -148,10 +151,23 @@ def open_installation(
             secret=secret,
             sink=sink,
             steady_ns=steady_ns,
-            query=Query(store, reference.universe, reference.calendar, registry, alerts),
+            query=Query(
+                store, reference.universe, reference.calendar, registry, alerts, _tape_reader(folder / "tape")
+            ),
         )
     finally:
         database.close()
+
+
+def _tape_reader(folder: Path) -> ReadTape:
+    """Return a function that reads tape files. It imports databento-dbn when it is first used."""
+
+    def read(files: Iterable[TapeFile], quality: Quality) -> Rows:
+        from outcry.recordings.tape import TapeFolder  # noqa: PLC0415 - imports databento-dbn
+
+        return TapeFolder(folder).read_all(files, quality)
+
+    return read
 
 
 def _engine(settings: Settings) -> Engine:

@@ -78,6 +78,10 @@ COMMANDS = MappingProxyType(
             "outcry.cli.reading:alerts",
             "Print today's alerts, from a running service. With --follow, also print new alerts as they fire.",
         ),
+        "match": Command(
+            "outcry.cli.matching:match",
+            "Find the settings that reproduce the levels of another platform.",
+        ),
         "replay": Command(
             "outcry.cli.replaying:replay",
             "Play recordings into a running service as a live feed. Levels develop and alerts fire as in a "

@@ -18,6 +18,7 @@ LEVELS = ("level", "price", "date")
 ALERTS = ("symbol", "type", "severity", "price", "ref", "message")
 #: Of `outcry alerts --follow --format csv`.
 FOLLOWED = ("at", *ALERTS)
+MATCHES = ("distance", "poc", "vah", "val", "vpoc", "preset", "differences", "alike")
 FINDINGS = ("check", "finding")
 AGENT_CHECKS = ("feed", "contract", "step", "result", "code", "message")
 
@@ -34,6 +35,7 @@ COLUMNS = MappingProxyType(
         "import": IMPORTED,
         "keys list": KEYS,
         "levels": LEVELS,
+        "match": MATCHES,
         "refold": REFOLDED,
         "session": SESSIONS,
         "sessions": SESSIONS,

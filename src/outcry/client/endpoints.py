@@ -7,12 +7,15 @@ from outcry.client.transport import Query
 from outcry.wire.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.wire.answers import Answer, ContextAnswer, HistoryAnswer, LevelsAnswer, SymbolsAnswer
 from outcry.wire.chart import ChartAnswer
+from outcry.wire.match import MatchAnswer
 from outcry.wire.profile import ProfileAnswer
 from outcry.wire.stream import Ticket
 
 A = TypeVar("A", bound=Answer)
 #: A trade date: a `datetime.date`, or text such as "2026-01-02".
 Day = dt.date | str | None
+#: A price as the service shows it, such as 6650.25.
+Price = float | str | None
 
 
 class Endpoints:
@@ -123,6 +126,25 @@ class Endpoints:
         Case-insensitive. sessions: maximum number of sessions; default 5.
         """
         return self._call("GET", "/api/chart", ChartAnswer, {"symbol": symbol, "sessions": sessions})
+
+    def match(
+        self, symbol: str, date: Day, poc: Price, *, vah: Price, val: Price, vpoc: Price = None
+    ) -> MatchAnswer:
+        """Find the settings of a profile that reproduce the levels of another platform, nearest first.
+
+        One search runs at a time; others are refused with 429.
+
+        symbol: display ticker (`ES`), contract key (`ESZ6`), micro (`MES`), or another platform's symbol.
+        Case-insensitive. date: trade date of a completed regular session. poc: point of control that your platform
+        shows. vah: value area high that your platform shows. val: value area low that your platform shows. vpoc:
+        volume POC that your platform shows beside a TPO profile.
+        """
+        return self._call(
+            "GET",
+            "/api/match",
+            MatchAnswer,
+            {"symbol": symbol, "date": date, "poc": poc, "vah": vah, "val": val, "vpoc": vpoc},
+        )
 
     def context(self, symbol: str) -> ContextAnswer:
         """Get the details behind a levels answer: contract, method, data quality and context.
@@ -247,6 +269,25 @@ class AsyncEndpoints:
         Case-insensitive. sessions: maximum number of sessions; default 5.
         """
         return await self._call("GET", "/api/chart", ChartAnswer, {"symbol": symbol, "sessions": sessions})
+
+    async def match(
+        self, symbol: str, date: Day, poc: Price, *, vah: Price, val: Price, vpoc: Price = None
+    ) -> MatchAnswer:
+        """Find the settings of a profile that reproduce the levels of another platform, nearest first.
+
+        One search runs at a time; others are refused with 429.
+
+        symbol: display ticker (`ES`), contract key (`ESZ6`), micro (`MES`), or another platform's symbol.
+        Case-insensitive. date: trade date of a completed regular session. poc: point of control that your platform
+        shows. vah: value area high that your platform shows. val: value area low that your platform shows. vpoc:
+        volume POC that your platform shows beside a TPO profile.
+        """
+        return await self._call(
+            "GET",
+            "/api/match",
+            MatchAnswer,
+            {"symbol": symbol, "date": date, "poc": poc, "vah": vah, "val": val, "vpoc": vpoc},
+        )
 
     async def context(self, symbol: str) -> ContextAnswer:
         """Get the details behind a levels answer: contract, method, data quality and context.

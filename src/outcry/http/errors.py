@@ -112,7 +112,11 @@ def allowed_at(routes: Iterable[BaseRoute], scope: MutableMapping[str, Any]) -> 
 
 def problem_of(error: ServiceError) -> Problem:
     """Return the HTTP error for an error of the service. A code without one becomes `internal_error`."""
-    return Problem(error.code, error.message_id, error.details) if error.code in STATUS else INTERNAL
+    if error.code not in STATUS:
+        return INTERNAL
+    wait_ms = error.details.get("retry_after_ms")
+    headers = () if wait_ms is None else ((b"retry-after", b"%d" % -(-wait_ms // 1000)),)
+    return Problem(error.code, error.message_id, error.details, headers)
 
 
 class RenderedProblem:

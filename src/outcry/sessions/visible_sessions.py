@@ -54,6 +54,16 @@ class VisibleSessions:
         """Return all RTH sessions of a contract, including partial ones."""
         return SessionHistory.of(self._regular.get(contract, ()))
 
+    def on(self, trade_date: date, without: Contract) -> list[StoredSession]:
+        """Return the complete RTH sessions of the other contracts on a trade date, largest volume first."""
+        found = [
+            session
+            for contract, sessions in self._complete.items()
+            for session in sessions
+            if contract != without and session.row.trade_date == trade_date
+        ]
+        return sorted(found, key=lambda session: -session.row.volume)
+
     @cached_property
     def fronts(self) -> Sequence[Front]:
         """The front contract (by volume) of every trade date that has a session, ascending."""

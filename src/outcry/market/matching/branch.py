@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, get_args
 
-from outcry.market.matching.counting import RowCounts
 from outcry.market.matching.growth import Growth, trimmed
 from outcry.market.matching.nearest import Match, Nearest
+from outcry.market.matching.rows import RowCounts
 from outcry.market.matching.scale import RowScale, poc_row, printed, scales_of
 from outcry.market.matching.setting import PERCENTS, RowLabel, Sampling, Setting
 from outcry.market.matching.target import Numbers, Target

@@ -5,32 +5,21 @@ Each array is counted once from whole arrays of trades or bars, and all methods 
 range, with the remainder at its close.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from outcry.market.kernels import Ints
 from outcry.market.ladder import MAX_SESSION_ROWS, RangeTooWide, bracket_windows
+from outcry.market.matching.rows import RowCounts
 from outcry.market.matching.setting import EXACT, Sampling
 from outcry.market.profile_kernels import BarColumns, Columns, TradeColumns, cut
 from outcry.market.units import NANOS_PER_MINUTE
 from outcry.market.windows import Segment
 
 
-class RowCounts(NamedTuple):
-    """The counts of rows, lowest first. `first`: index of the lowest row, counted from price 0.
-
-    tied: indices of the rows with the largest count, ascending.
-    """
-
-    first: int
-    counts: list[int]
-    tied: list[int]
-
-
-class WindowCounts:
-    """The counts of one window: the rows of a recording inside half-open segments (ns UTC, ascending).
+class RecordingCounts:
+    """The counts of one window of a recording: the rows of a recording inside half-open segments (ns UTC, ascending).
 
     columns: trades, or bars of at most a minute, in any order. Raises `RangeTooWide`.
     """
@@ -53,9 +42,19 @@ class WindowCounts:
         return not len(self._minutes.at_ns)
 
     @property
-    def has_trades(self) -> bool:
-        """Return whether the recording has trades, not bars."""
-        return bool(self._trades)
+    def finest(self) -> int:
+        """Return the length in minutes of the finest bars that volume can be counted from."""
+        return EXACT if self._trades else 1
+
+    def samplings(self) -> Iterator[Sampling]:
+        """Yield all samplings of the search."""
+        for minutes in (30, 15, 60):
+            yield Sampling("tpo", "range", minutes)
+        for minutes in (EXACT, 1, 5, 15, 30) if self._trades else (1, 5, 15, 30):
+            yield Sampling("volume", "range", minutes)
+        for basis in ("tpo", "volume"):
+            for minutes in (1, 5, 15, 30, 60):
+                yield Sampling(basis, "close_up", minutes)
 
     def count(self, sampling: Sampling, row_ticks: int) -> RowCounts:
         """Return the counts of one sampling in rows of `row_ticks` ticks, anchored at price 0."""
@@ -65,7 +64,7 @@ class WindowCounts:
             first, counts = self._tpos(sampling.bar_minutes, row_ticks)
         else:
             first, counts = self._merged(self._spread(sampling.bar_minutes), row_ticks)
-        return RowCounts(first, counts.tolist(), np.flatnonzero(counts == counts.max()).tolist())
+        return RowCounts.of(first, counts.tolist())
 
     def _tpos(self, bar_minutes: int, row_ticks: int) -> tuple[int, Ints]:
         brackets = self._bars_of(bar_minutes)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import get_args
 
-from outcry.market.matching.counting import RowCounts
+from outcry.market.matching.rows import RowCounts
 from outcry.market.matching.setting import RowLabel, Sampling
 from outcry.market.methods import Method
 from outcry.market.profile import point_of_control

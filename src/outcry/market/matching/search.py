@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from outcry.market.matching.branch import Branch, search_branch
-from outcry.market.matching.counting import RowCounts, WindowCounts
 from outcry.market.matching.growth import Growth, trimmed
 from outcry.market.matching.nearest import Match, Nearest
+from outcry.market.matching.rows import RowCounts, WindowCounts
 from outcry.market.matching.scale import RowScale, poc_row, printed, scales_of
 from outcry.market.matching.setting import EXACT, ROW_TICKS, Sampling, Setting, default_setting
 from outcry.market.matching.target import Numbers, Target
@@ -38,24 +38,13 @@ class Found:
     trades: bool
 
 
-def samplings(*, trades: bool) -> Iterator[Sampling]:
-    """Yield all samplings of the search. trades: whether trades are recorded, not bars only."""
-    for minutes in (30, 15, 60):
-        yield Sampling("tpo", "range", minutes)
-    for minutes in (EXACT, 1, 5, 15, 30) if trades else (1, 5, 15, 30):
-        yield Sampling("volume", "range", minutes)
-    for basis in ("tpo", "volume"):
-        for minutes in (1, 5, 15, 30, 60):
-            yield Sampling(basis, "close_up", minutes)
-
-
 def search(windows: Sequence[Window], target: Target, contract: str) -> Found:
     """Return the settings of the windows that are nearest to a target.
 
     windows: those with trades. contract: the contract of our own answer.
     """
     ours = default_setting(contract)
-    trades = any(window.counts.has_trades for window in windows)
+    trades = any(window.counts.finest == EXACT for window in windows)
     nearest = Nearest(ours, trades=trades)
     for branch in sorted(_branches(windows, target), key=lambda branch: branch.bound):
         if branch.bound > nearest.bound:
@@ -90,13 +79,13 @@ def _counted(counts: WindowCounts, sampling: Sampling, row_ticks: int) -> tuple[
     rows = counts.count(sampling, row_ticks)
     if sampling.basis == "volume":
         return rows, rows
-    bars = sampling.bar_minutes if sampling.placement == "close_up" else EXACT if counts.has_trades else 1
+    bars = sampling.bar_minutes if sampling.placement == "close_up" else counts.finest
     return rows, counts.count(Sampling("volume", sampling.placement, bars), row_ticks)
 
 
 def _branches(windows: Sequence[Window], target: Target) -> Iterator[Branch]:
     for window in windows:
-        for sampling in samplings(trades=window.counts.has_trades):
+        for sampling in window.counts.samplings():
             for row_ticks in ROW_TICKS:
                 rows, volume = _counted(window.counts, sampling, row_ticks)
                 bound = min(
