@@ -42,8 +42,8 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     },
     "poc_tie": {
         "lowest": "If several rows have the largest count, it takes the lowest.",
-        "centre_high": "If several rows have the largest count, it takes of two equally near to the centre the higher.",
-        "centre_low": "If several rows have the largest count, it takes of two equally near to the centre the lower.",
+        "centre_high": "If several rows have the largest count, it takes the higher of two equally near to the centre.",
+        "centre_low": "If several rows have the largest count, it takes the lower of two equally near to the centre.",
         "middle_row": "If several rows have the largest count, it takes the one nearest to the middle row.",
         "half_length": "If several rows have the largest count, it takes the one nearest to half the number of rows.",
     },
