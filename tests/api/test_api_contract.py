@@ -123,6 +123,7 @@ def test_the_document_names_every_endpoint_code_and_field() -> None:
         "/api/profile",
         "/api/history",
         "/api/chart",
+        "/api/match",
         "/api/context",
         "/api/stream",
         "/api/stream/ticket",

@@ -47,16 +47,17 @@ def test_each_endpoint_through_the_client(harness: Harness) -> None:
     assert (levels.symbol, levels.prior.poc, levels.live) == ("ES", 6900.25, False)
     assert client.symbols().symbols[0].symbol == "ES"
     assert client.profile("ES", "2026-01-02").rows[0].letters == "BCDEFGIJK"
+    assert client.match("ES", "2026-01-02", 6900.25, vah="6912.5", val=6889.75).matches[0].basis == "volume"
     assert client.chart("ES", 3).sessions[0].brackets[0].letter == "A"
     assert client.history("ES", "2026-01-02", "2026-01-05").from_ == "2026-01-02"
     assert client.context("ES").symbol == "ES"
     assert client.alerts().alerts[0].type == "va-test-high"
     assert client.alerts("ES").count == 1
-    assert harness.query.calls[3] == ("chart", 1, "ES", 3)
+    assert harness.query.calls[4] == ("chart", 1, "ES", 3)
     past = client.alerts_history("ES", "2026-01-02", before=9, limit=5)
     assert (past.alerts[0].params["vah"], past.next_before) == (6912.5, None)
     assert harness.query.calls[-1] == ("alerts_history", 1, "ES", "2026-01-02", None, 9, None, 5)
-    assert harness.query.calls[4] == ("history", 1, "ES", "2026-01-02", "2026-01-05")
+    assert harness.query.calls[5] == ("history", 1, "ES", "2026-01-02", "2026-01-05")
 
 
 def test_a_symbol_is_escaped(harness: Harness) -> None:

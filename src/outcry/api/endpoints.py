@@ -25,7 +25,6 @@ from outcry.api.parameters import (
     required_price_of,
     symbol_of,
 )
-from outcry.base.errors import InvalidParameter
 from outcry.market.ladder import BRACKET_MINUTES
 from outcry.market.methods import DALTON
 from outcry.market.profile_settings import MAX_ROW_TICKS, SESSION_KINDS
@@ -126,8 +125,6 @@ def _match(given: Mapping[str, str]) -> Prepared:
     symbol, day = symbol_of(given), required_date_of(given, "date")
     poc, vah, val = (required_price_of(given, name) for name in ("poc", "vah", "val"))
     prices = GivenPrices(poc, vah, val, price_of(given, "vpoc"))
-    if vah < val:
-        raise InvalidParameter("invalid_parameter.vah")
     terms = (symbol, day, prices.poc_e9, prices.vah_e9, prices.val_e9, prices.vpoc_e9)
     return terms, lambda query, scope, now_ns: query.match(scope, symbol, day, prices, now_ns)
 

@@ -12,7 +12,7 @@ import msgspec
 from outcry import __version__
 from outcry.api.endpoints import ENDPOINTS, Endpoint, Parameter
 from outcry.api.error_document import error_schema, refusal, refusals, refused
-from outcry.api.parameters import LONGEST_SYMBOL
+from outcry.api.parameters import LONGEST_SYMBOL, PRICE_PATTERN
 from outcry.api.recorded_examples import examples_of
 from outcry.api.stream_document import STREAM_ERRORS, STREAM_SCHEMAS, TICKET_SCHEME, stream_paths
 from outcry.api.webhook_document import webhooks
@@ -129,7 +129,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         kind = "integer" if isinstance(parameter.choices[0], int) else "string"
         schema = {"type": kind, "enum": list(parameter.choices)}
     elif parameter.kind == "price":
-        schema = {"type": "number"}
+        schema = {"type": "string", "pattern": f"^{PRICE_PATTERN}$", "examples": ["6650.25"]}
     elif parameter.kind == "any":
         schema = {"type": "string", "examples": ["ES"]}
     else:

@@ -9,14 +9,16 @@ from datetime import date
 from urllib.parse import unquote_to_bytes
 
 from outcry.base.errors import InvalidParameter, MissingSymbol, UnknownSymbol
-from outcry.market.units import PRICE_SCALE
 
 LONGEST_SYMBOL = 64
 #: Maximum of a sequence number: the largest integer that JSON clients represent exactly.
 LARGEST_NUMBER = 2**53 - 1
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,16}", re.ASCII)
-_PRICE = re.compile(r"(-?)([0-9]{1,9})(?:\.([0-9]{1,9}))?", re.ASCII)
+#: A price with at most nine decimals, as JSON and OpenAPI describe text.
+PRICE_PATTERN = r"-?[0-9]{1,9}(\.[0-9]{1,9})?"
+_PRICE = re.compile(PRICE_PATTERN, re.ASCII)
+_PRICE_DECIMALS = 9
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -81,12 +83,10 @@ def price_of(parameters: Mapping[str, str], name: str) -> int | None:
     text = parameters.get(name)
     if not text:
         return None
-    found = _PRICE.fullmatch(text)
-    if found is None:
+    if not _PRICE.fullmatch(text):
         raise InvalidParameter("invalid_parameter.price", parameter=name)
-    sign, whole, decimals = found.groups(default="")
-    price_e9 = int(whole) * PRICE_SCALE + int(decimals.ljust(9, "0"))
-    return -price_e9 if sign else price_e9
+    whole, _, decimals = text.partition(".")
+    return int(whole + decimals.ljust(_PRICE_DECIMALS, "0"))
 
 
 def required_price_of(parameters: Mapping[str, str], name: str) -> int:
