@@ -386,3 +386,24 @@ def test_a_backup_of_damaged_data_says_so(
     path.write_bytes(damaged)
     assert backup(tmp_path / "copy", data=str(data)) == 1
     assert f"{path} is damaged" in capsys.readouterr().err
+
+
+def test_own_instruments_are_examined_and_backed_up(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A holiday of YM alone is known for 2025 only, but its group's are known for longer."""
+    columns = "date,name,applies_to,day,opens,closes,rth_opens,rth_closes,source,checked_on,note\n"
+    table = data / "instruments" / "holidays.csv"
+    table.parent.mkdir()
+    table.write_text(columns + "2025-11-18,a day,YM,open,,12:00,,,a notice,2025-11-01,\n")
+    assert examined(data, capsys) == (0, [])
+    doctor(data=str(data))
+    assert "instruments\tyour tables apply to YM, MYM" in capsys.readouterr().out.splitlines()
+    assert backup(tmp_path / "copy", data=str(data)) == 0
+    assert (tmp_path / "copy" / "instruments" / "holidays.csv").read_bytes() == table.read_bytes()
+    table.write_text(columns + "2025-11-18,a day,YM,half,,12:00,,,a notice,2025-11-01,\n")
+    status, faults = examined(data, capsys)
+    assert status == 1
+    assert faults == [
+        f"{table}, row 2, column day: 'half' is none of closed, joined, no_rth, open. Correct the table."
+    ]

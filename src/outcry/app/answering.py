@@ -9,6 +9,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from outcry.access.limiter import Limiter
 from outcry.api.app import Application, Background, Options, Services, create_app
+from outcry.app.calendar_warning import warn_of_ending_holidays
 from outcry.app.installation import Installation
 from outcry.app.people import People
 from outcry.app.secret import derived
@@ -70,6 +71,7 @@ def answering(
     )
     application = create_app(services, options)
     _measure_disk(application.edge.metrics, installation)
+    warn_of_ending_holidays(application.edge.event_log, installation.reference, installation.clock.now_ns())
     return Served(application, people)
 
 

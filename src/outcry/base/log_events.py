@@ -188,6 +188,12 @@ class LogEvent(StrEnum):
         "store_busy", "warning", "The database is busy; alerts and positions wait in memory.", "Check the database."
     )  # fmt: skip
 
+    HOLIDAYS_ENDING = (
+        "holidays_ending", "warning", "The holidays of the products in `calendar` are known until `last` only, less than "
+        "a year from now. Later weekdays count as ordinary days.",
+        "Update Outcry, or add rows to `instruments/holidays.csv` in the data folder.",
+    )  # fmt: skip
+
     # Users' connections and pushed feeds
     CONNECTIONS_UNREADABLE = (
         "connections_unreadable", "warning", "The list of broker connections cannot be read; retrying.",

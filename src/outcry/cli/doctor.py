@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 from sqlalchemy import select, text
 from sqlalchemy.exc import SQLAlchemyError
@@ -10,6 +11,7 @@ from outcry.app.inspection import TAPE_FOLDER, Inspection, NoInstallation, inspe
 from outcry.app.installation import LOG_FOLDER
 from outcry.app.secret import SECRET_FILE
 from outcry.app.settings import Settings, read_settings
+from outcry.base.clock import SystemClock
 from outcry.base.portable_files import is_open_to_others
 from outcry.cli.columns import FINDINGS
 from outcry.cli.tables import Output, StreamedRows
@@ -23,8 +25,9 @@ from outcry.live.log_inspection import inspect_logs, quarantined_files
 from outcry.live.store import LiveStore
 from outcry.live.stream_snapshot import SnapshotDamaged, unsealed
 from outcry.market.snapshot import SnapshotMismatch, load
+from outcry.market.units import NANOS_PER_SECOND
 from outcry.recordings.verification import verified
-from outcry.trades.reference_tables import load_reference
+from outcry.trades.reference_tables import INSTRUMENTS_FOLDER, BadReference, load_reference
 
 #: Maximum number of lines about one damaged database.
 _MOST_LINES = 20
@@ -83,12 +86,32 @@ def _folder(found: Inspection) -> Iterator[str]:
     settings = found.settings
     yield f"data folder\t{settings.folder}"
     yield f"free space\t{shutil.disk_usage(settings.folder).free // 2**20:,} MiB"
-    yield f"products\t{len(load_reference(settings.folder, variants=settings.session_variants).universe.products)}"
+    yield from _reference(settings)
     if settings.private_hosts:
         yield f"webhooks\tprivate hosts are allowed (for development): {settings.private_hosts}"
     secret = settings.folder / SECRET_FILE
     if secret.exists() and is_open_to_others(secret):
         yield f"{_FAULT}{secret} is readable by other users. Run: chmod 600 {secret}"
+
+
+def _reference(settings: Settings) -> Iterator[str]:
+    """Check the reference tables, and yield the operator's own instruments and calendars that end within a year."""
+    try:
+        reference = load_reference(settings.folder, variants=settings.session_variants)
+    except BadReference as problem:
+        yield f"{_FAULT}{problem}. Correct the table."
+        return
+    products = reference.universe.products
+    yield f"products\t{len(products)}"
+    own = [root for root, product in products.items() if product.own_tables]
+    if own:
+        yield f"instruments\tyour tables apply to {', '.join(own)}"
+    today = datetime.fromtimestamp(SystemClock().now_ns() // NANOS_PER_SECOND, UTC).date()
+    for calendar, last in reference.calendar.hours.holidays_ending(today).items():
+        yield (
+            f"holidays\tof {calendar} are known until {last} only; update Outcry, or add rows to "
+            f"{settings.folder / INSTRUMENTS_FOLDER / 'holidays.csv'}"
+        )
 
 
 def _database(found: Inspection) -> Iterator[str]:
