@@ -143,6 +143,10 @@ app = App(
     help_formatter=ListOfCommands(),
     help="""Key price levels of futures, computed from trades and served over HTTP.
 
+    Try it without data; the demo prints a key and a request:
+
+        outcry serve --demo
+
     Import recordings, create an API key, start the service and request levels:
 
         outcry import es-2013-10-08.dbn.zst

@@ -175,8 +175,8 @@ def _ask(url: str | None, data: str | None, answering: Answering) -> int:
     key = os.environ.get("OUTCRY_KEY", "")
     if not key:
         print(
-            "outcry: OUTCRY_KEY is not set. Set it to an API key: the demo prints one, and `outcry keys create --email "
-            "you@example.com` creates one.",
+            "outcry: OUTCRY_KEY is not set. Set it to an API key. `outcry serve --demo` prints one, and `outcry keys "
+            "create --email you@example.com` creates one for your own service.",
             file=sys.stderr,
         )
         return 2
