@@ -189,8 +189,8 @@ class LogEvent(StrEnum):
     )  # fmt: skip
 
     HOLIDAYS_ENDING = (
-        "holidays_ending", "warning", "The holidays of the products in `calendar` are known until `last` only, less than "
-        "a year from now. Later weekdays count as ordinary days.",
+        "holidays_ending", "warning", "The holidays of the products in `calendar` are known until `last` only, less "
+        "than a year from now. Later weekdays count as ordinary days.",
         "Update Outcry, or add rows to `instruments/holidays.csv` in the data folder.",
     )  # fmt: skip
 
