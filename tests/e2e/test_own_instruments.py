@@ -13,23 +13,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.own_products import own_reference
+from tests.own_products import HOURS, PRODUCTS, own_reference
 from tests.timeouts import wait_until
 
 from outcry.access.model import GrantRow
 from outcry.app.application import build_application
 from outcry.app.installation import Installation, open_installation
+from outcry.app.people import people_of
 from outcry.app.settings import Settings
 from outcry.feeds.replay import ReplayFeed, readings_of
 from outcry.feeds.replay_pacing import FreePacer
+from outcry.http.auth import LOCAL_COOKIE
 from outcry.http.server import Binding, build_server
 from outcry.market.instruments import Contract
+from outcry.people.browser_sessions import Origin, SignedIn
 from outcry.recordings.file_model import ReadOptions
 from outcry.recordings.formats.file_library import FileLibrary
 from outcry.trades.feed import LIVE_TRADE, Backfill, CaughtUp, Cursor, FeedCaps, Heartbeat, Resume, Trades
 from outcry.trades.push_format import MEDIA_TYPE, Push, write_push
 from outcry.trades.records import Quality
-from outcry.trades.reference_tables import Reference
 
 PERP = Contract("BTC-PERP")
 MINUTE_NS = 60 * 10**9
@@ -41,11 +43,11 @@ CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, own_cl
 
 
 @pytest.fixture
-def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installation]:
-    def load(_folder: Path, **_variants: object) -> Reference:
-        return own_reference()
-
-    monkeypatch.setattr("outcry.app.installation.load_reference", load)
+def installation(tmp_path: Path) -> Iterator[Installation]:
+    tables = tmp_path / "data" / "instruments"
+    tables.mkdir(parents=True)
+    (tables / "products.csv").write_text(PRODUCTS)
+    (tables / "sessions.csv").write_text(HOURS)
     with open_installation(Settings(data=str(tmp_path / "data"))) as opened:
         for scope in ("completed", "live"):
             opened.store.add_grant(GrantRow(0, "everyone", scope, (PERP.root,), None, None, 0, None), 0)
@@ -66,11 +68,12 @@ def thursday(tmp_path: Path) -> Path:
 
 @dataclass
 class Service:
-    """A running service, and a key that reads and one that pushes the operator's feeds."""
+    """A running service, a key that reads, one that pushes the operator's feeds, and the operator's cookie."""
 
     port: int
     reader: str
     pusher: str
+    cookie: str
 
     def get(self, path: str) -> Any:
         status, answer = self.ask("GET", path, self.reader)
@@ -83,6 +86,17 @@ class Service:
             connection.request(method, path, body, {"x-api-key": key, "content-type": MEDIA_TYPE})
             response = connection.getresponse()
             return response.status, json.loads(response.read())
+        finally:
+            connection.close()
+
+    def text(self, path: str) -> str:
+        """Return a page as the operator sees it."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request("GET", path, headers={"cookie": self.cookie})
+            response = connection.getresponse()
+            assert response.status == 200
+            return response.read().decode()
         finally:
             connection.close()
 
@@ -103,12 +117,20 @@ def serving(installation: Installation) -> Generator[Service]:
     keys, now_ns = installation.keys, installation.clock.now_ns()
     reader = keys.create("ann@example.com", "pro", now_ns)
     pusher = keys.create("ann@example.com", "pro", now_ns, role="ingest-operator")
+    identity = people_of(installation).identity
+    signed = identity.set_up(
+        identity.first_run.new_token(),
+        "o@example.com",
+        "slow green kettle drum",
+        Origin("127.0.0.1", "Firefox"),
+    )
+    assert isinstance(signed, SignedIn)
     server = build_server(build_application(installation).application, Binding(port=0, shutdown_s=2), started)
     thread = threading.Thread(target=server.run, name="server", daemon=True)
     thread.start()
     assert up.wait(30), "the server did not start"
     try:
-        yield Service(ports[0], reader, pusher)
+        yield Service(ports[0], reader, pusher, f"{LOCAL_COOKIE}={signed.token}")
     finally:
         server.stop()
         thread.join(30)
@@ -141,7 +163,11 @@ def test_it_is_imported_answered_and_pushed(installation: Installation, thursday
         assert rows == [(90000.2, 0.13), (90000.1, 0.13), (90000.0, 1.363)]
         chart = service.get("/api/chart?symbol=BTC-PERP")
         assert chart["sessions"][-1]["volumes"] == [1.363, 0.13, 0.13]
-        assert service.get("/api/context?symbol=BTC-PERP")["rolledFrom"] is None
+        context = service.get("/api/context?symbol=BTC-PERP")
+        assert (context["rolledFrom"], bool(context["instrument"]["ownTables"])) == (None, True)
+        page = service.text("/s/BTC-PERP")
+        assert '<td class="number">1.363</td>' in page
+        assert "BTC-PERP,2026-11-19,90000.0,ABCDEFGHIJKLM,13,1.363" in service.text("/s/BTC-PERP/profile.csv")
         delayed = service.get("/api/levels?symbol=BTC-PERP")
         assert (delayed["dataSource"], delayed["prior"]["poc"]) == ("delayed", 90000.1)
 

@@ -1,7 +1,7 @@
 """The exchange's last-trading-day and first-notice rules, each as a named function.
 
 Each row of `data/products.csv` selects a rule by its name in `EXPIRY_RULES` or `NOTICE_RULES`. Sources: the CME Group
-rulebook chapters as quoted by LEAN's FuturesExpiryFunctions, and rules §9.
+rulebook chapters as quoted by LEAN's FuturesExpiryFunctions, and rules §9; for other exchanges general knowledge.
 """
 
 import calendar as months
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 ONE_DAY = timedelta(days=1)
-THURSDAY, FRIDAY, WEDNESDAY, MONDAY = 3, 4, 2, 0
+THURSDAY, FRIDAY, WEDNESDAY, TUESDAY, MONDAY = 3, 4, 2, 1, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +173,30 @@ def last_friday(days: BusinessDays, year: int, month: int) -> date:
     return days.on_or_before(_last_weekday(year, month, FRIDAY))
 
 
+def last_tuesday(days: BusinessDays, year: int, month: int) -> date:
+    """Return the last trading day of NSE index futures: the last Tuesday, or the business day before it."""
+    return days.on_or_before(_last_weekday(year, month, TUESDAY))
+
+
+def second_last(days: BusinessDays, year: int, month: int) -> date:
+    """Return the last trading day of HKEX index futures: the second last business day of the month."""
+    return days.nth_last(year, month, 2)
+
+
+def before_second_friday(days: BusinessDays, year: int, month: int) -> date:
+    """Return the last trading day of OSE index futures: the business day before the second Friday."""
+    return days.before(_nth_weekday(year, month, FRIDAY, 2), 1)
+
+
+def brent(days: BusinessDays, year: int, month: int) -> date:
+    """Return the last trading day of ICE Brent: the last business day of the second month before delivery.
+
+    It is one business day earlier if that is the business day before New Year's Day, as for each February contract.
+    """
+    year, month = _month_before(*_month_before(year, month))
+    return days.nth_last(year, month, 2 if month == 12 else 1)
+
+
 def first_monday(days: BusinessDays, year: int, month: int) -> date:
     """Return LE's first notice day: the first Monday of the delivery month, or the business day after it."""
     return days.on_or_after(_nth_weekday(year, month, MONDAY, 1))
@@ -184,6 +208,7 @@ EXPIRY_RULES: dict[str, Rule] = {
         third_friday, crude, crude_micro, natural_gas, natural_gas_micro, last_of_month_before, third_last,
         third_last_of_month_before, seven_before_last, last_of_month, before_fifteenth, tenth,
         feeder_thursday, two_before_third_wednesday, one_before_third_wednesday, last_friday,
+        last_tuesday, second_last, before_second_friday, brent,
     )
 }  # fmt: skip
 
