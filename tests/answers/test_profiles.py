@@ -27,7 +27,8 @@ from tests.sample_live_session import (
     query,
 )
 
-from outcry.answers.profiles import ProfileRequest, period_of
+from outcry.answers.profile_sources import ProfileRequest
+from outcry.answers.profiles import period_of
 from outcry.answers.query import Query
 from outcry.base.errors import InvalidParameter, NotFound
 from outcry.live.registry import Registry
@@ -287,6 +288,22 @@ def test_rows_of_the_open_session_by_hand() -> None:
     assert (found.profile.high, found.profile.low) == (6913.25, 6909.5)
 
 
+def test_the_open_session_has_no_short_brackets_and_no_delta() -> None:
+    asked, _ = live()
+    assert asked.chosen_profile(ANN, "ES", ProfileRequest(delta=True), NOW_NS).answer.profile.delta is None
+    for request in (ProfileRequest(bracket_minutes=15), ProfileRequest(anchor_ns=OPEN_NS + 1)):
+        with pytest.raises(NotFound) as caught:
+            asked.chosen_profile(ANN, "ES", request, NOW_NS)
+        assert caught.value.details == {"date": "2026-01-06"}
+
+
+def test_a_vwap_anchored_before_the_open_session_needs_no_trades() -> None:
+    asked, _ = live()
+    found = asked.chosen_profile(ANN, "ES", ProfileRequest(anchor_ns=OPEN_NS), NOW_NS).answer.profile
+    assert found.vwap is not None
+    assert found.anchored_vwap == found.vwap
+
+
 def test_the_full_day_of_the_open_session_includes_its_overnight_ladder() -> None:
     night = replace(
         LADDER, low_ticks=27600, brackets=(replace(LADDER.brackets[0], high_ticks=27615, low_ticks=27600),)
@@ -296,7 +313,11 @@ def test_the_full_day_of_the_open_session_includes_its_overnight_ladder() -> Non
     found = asked.chosen_profile(ANN, "ES", ProfileRequest(hours="full"), NOW_NS).answer
     assert [(one.session, one.final) for one in found.window.sessions] == [("eth", True), ("rth", False)]
     assert found.profile.low == 6900.0
+    overnight = asked.chosen_profile(ANN, "ES", ProfileRequest(hours="overnight"), NOW_NS).answer
+    assert ([one.date for one in overnight.window.sessions], overnight.develops) == (["2026-01-06"], False)
     without, _ = live()
+    earlier = without.chosen_profile(ANN, "ES", ProfileRequest(hours="overnight"), NOW_NS).answer
+    assert [one.date for one in earlier.window.sessions] == ["2026-01-05"]
     partial = without.chosen_profile(ANN, "ES", ProfileRequest(hours="full"), NOW_NS).answer
     assert [one.session for one in partial.window.missing] == ["eth"]
 

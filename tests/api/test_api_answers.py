@@ -9,7 +9,7 @@ import pytest
 from tests.api.harness import SECOND, Harness, build_harness, known, served
 from tests.timeouts import wait_until
 
-from outcry.answers.profiles import ProfileRequest
+from outcry.answers.profile_sources import ProfileRequest
 from outcry.database.errors import StoreBusy
 
 LEVELS = "/api/levels?symbol=ES"
@@ -64,6 +64,15 @@ def test_levels_have_exactly_the_interfaces_fields(harness: Harness) -> None:
             ),
         ),
         (
+            "/api/profile?symbol=ES&bracket=15&delta=1&anchor=2026-01-02T10:00:00.25-05:00",
+            (
+                "chosen_profile",
+                1,
+                "ES",
+                ProfileRequest(bracket_minutes=15, delta=True, anchor_ns=1_767_366_000_250_000_000),
+            ),
+        ),
+        (
             "/api/profile?symbol=ES&from=2025-12-29&to=2026-01-02",
             ("chosen_profile", 1, "ES", ProfileRequest(None, "2025-12-29", "2026-01-02")),
         ),
@@ -115,6 +124,9 @@ def test_python_names_do_not_reach_the_wire(harness: Harness) -> None:
         ("/api/profile?symbol=ES&date=0000-01-01", 400, "invalid_parameter", "date"),
         ("/api/profile?symbol=ES&session=eth", 400, "invalid_parameter", "session"),
         ("/api/profile?symbol=ES&period=year", 400, "invalid_parameter", "period"),
+        ("/api/profile?symbol=ES&delta=yes", 400, "invalid_parameter", "delta"),
+        ("/api/profile?symbol=ES&anchor=2026-01-02", 400, "invalid_parameter", "anchor"),
+        ("/api/profile?symbol=ES&anchor=2026-01-02T15:00:00", 400, "invalid_parameter", "anchor"),
         ("/api/profile?symbol=ES&bracket=31", 400, "invalid_parameter", "bracket"),
         ("/api/profile?symbol=ES&row=0", 400, "invalid_parameter", "row"),
         ("/api/profile?symbol=ES&row=401", 400, "invalid_parameter", "row"),

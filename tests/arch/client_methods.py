@@ -19,8 +19,8 @@ from outcry.wire.stream import Ticket
 #: Names of parameters that Python reserves, or that read better there.
 NAMES = {"from": "first", "to": "last"}
 TYPES = {
-    "symbol": "str", "any": "str | None = None", "date": "Day = None", "number": "int | None = None",
-    "price": "Price = None",
+    "symbol": "str", "any": "str | None = None", "date": "Day = None", "instant": "Instant = None",
+    "number": "int | None = None", "price": "Price = None",
 }  # fmt: skip
 #: Further parameters are passed by name.
 MOST_POSITIONAL = 3
@@ -35,6 +35,8 @@ from typing import Literal, TypeVar
 A = TypeVar("A", bound=Answer)
 #: A trade date: a `datetime.date`, or text such as "2026-01-02".
 Day = dt.date | str | None
+#: A time: an aware `datetime.datetime`, or text such as "2026-01-02T14:30:00Z".
+Instant = dt.datetime | str | None
 #: A price as the service shows it, such as 6650.25.
 Price = float | str | None
 '''

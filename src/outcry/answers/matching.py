@@ -4,7 +4,7 @@ The search counts the trades on the tape. If they are gone, as in the demo, it c
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -24,18 +24,16 @@ from outcry.market.matching.setting import EXACT, Setting, default_setting, diff
 from outcry.market.matching.target import Target
 from outcry.market.profile_kernels import BarColumns, Columns, TradeColumns
 from outcry.market.windows import Segment, clipped
+from outcry.recordings.session_trades import ReadTape
 from outcry.recordings.tape_errors import TapeDamaged
 from outcry.sessions.session_history import StoredSession
 from outcry.sessions.store import SqlStore
-from outcry.sessions.store_model import RecordingRow, TapeFile
+from outcry.sessions.store_model import RecordingRow
 from outcry.sessions.visible_sessions import VisibleSessions
 from outcry.trades.coverage import uncovered
-from outcry.trades.records import Quality, Rows
+from outcry.trades.records import Rows
 from outcry.wire.answers import number
 from outcry.wire.match import GivenLevels, MatchAnswer, MatchedSetting, SettingDifference
-
-#: Reads rows of tape files. Raises `TapeDamaged`.
-ReadTape = Callable[[Iterable[TapeFile], Quality], Rows]
 
 #: Trade dates before and after a session whose recordings may have trades of its hours.
 _BEFORE, _AFTER = timedelta(days=10), timedelta(days=4)

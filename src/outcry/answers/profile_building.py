@@ -14,10 +14,11 @@ from outcry.market.ladder import Ladder
 from outcry.market.profile import SessionProfile, initial_balance, profile_of
 from outcry.market.profile_settings import ProfileSettings, RowPrices, in_rows, ladder_levels
 from outcry.market.volume_statistics import VolumeSums, volume_nodes
-from outcry.wire.answers import IbExtension, PriceRange, number
+from outcry.wire.answers import IbExtension, PriceRange, Size, number, size
 from outcry.wire.profile import (
     AbsentSession,
     Balance,
+    Delta,
     Period,
     ProfileAnswer,
     ProfileLevels,
@@ -34,12 +35,18 @@ VWAP_BANDS = (1, 2, 3)
 
 @dataclass(frozen=True, slots=True)
 class ProfilePart:
-    """One session of a profile, with brackets of the settings' length. final: whether it has completed."""
+    """One session of a profile, with brackets of the settings' length. final: whether it has completed.
+
+    deltas: volume delta at each tick of the ladder; None if it is not wanted or unknown. unknown_lots: volume of trades
+    without a side.
+    """
 
     trade_date: date
     kind: SessionKind
     final: bool
     counted: Counted
+    deltas: Sequence[int] | None = None
+    unknown_lots: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,7 @@ class ProfileSelection:
     """The sessions of a profile, oldest first, at least one; those that are missing; and what the request asked for.
 
     view: the newest session. first, last: trade dates. develops: whether later trades can change the profile.
+    anchored: sums of the trades since the anchor of the VWAP, if there is one.
     """
 
     view: SessionView
@@ -57,6 +65,7 @@ class ProfileSelection:
     develops: bool
     period: Period | None = None
     missing: Sequence[tuple[date, SessionKind]] = ()
+    anchored: VolumeSums | None = None
 
 
 def profile_answer(view: SessionView) -> ProfileAnswer:
@@ -136,7 +145,9 @@ def _levels(selection: ProfileSelection, ladder: Ladder) -> ProfileLevels:
         single_prints=_single_prints(exact, product),
         high_volume_nodes=[price(prices.middle(row)) for row in nodes.high],
         low_volume_nodes=[price(prices.middle(row)) for row in nodes.low],
-        vwap=_vwap(ladder, product.tick_e9),
+        vwap=_vwap(VolumeSums.of(ladder.volume, ladder.low_ticks), product.tick_e9),
+        anchored_vwap=_vwap(selection.anchored, product.tick_e9) if selection.anchored else None,
+        delta=_delta(selection),
     )  # fmt: skip
 
 
@@ -165,8 +176,27 @@ def _ib_extensions(
     return describe.ib_extensions(balance, regular.high_ticks, regular.low_ticks, product.tick_e9)
 
 
-def _vwap(ladder: Ladder, tick_e9: int) -> Vwap | None:
-    sums = VolumeSums.of(ladder.volume, ladder.low_ticks)
+def _delta(selection: ProfileSelection) -> Delta | None:
+    deltas = [part.deltas for part in selection.parts if part.deltas is not None]
+    if len(deltas) < len(selection.parts):
+        return None
+    unknown = sum(part.unknown_lots for part in selection.parts)
+    step_e9 = selection.view.product.size_step_e9
+    return Delta(total=size(sum(map(sum, deltas)), step_e9), unknown_volume=size(unknown, step_e9))
+
+
+def _row_deltas(selection: ProfileSelection, rows: Ladder) -> Sequence[Size | None]:
+    """Return the volume delta at each row; None everywhere if that of a session is unknown."""
+    found = [0] * len(rows.volume)
+    for part in selection.parts:
+        if part.deltas is None:
+            return [None] * len(rows.volume)
+        for tick, delta in enumerate(part.deltas, part.counted.ladder.low_ticks):
+            found[tick // selection.settings.row_ticks - rows.low_ticks] += delta
+    return [size(delta, selection.view.product.size_step_e9) for delta in found]
+
+
+def _vwap(sums: VolumeSums, tick_e9: int) -> Vwap | None:
     middle, deviation = sums.vwap_e9(tick_e9), sums.deviation_e9(tick_e9)
     if middle is None or deviation is None:
         return None
@@ -184,10 +214,11 @@ def _rows(selection: ProfileSelection, ladder: Ladder) -> list[ProfileRow]:
     row_ticks, product = selection.settings.row_ticks, selection.view.product
     rows = in_rows(ladder, row_ticks)
     tpos, letters, volumes = rows.tpo_counts(), _letters(selection, rows), describe.volumes(rows, product)
+    deltas = _row_deltas(selection, rows)
     return [
         ProfileRow(
             price=number((rows.low_ticks + row) * row_ticks * product.tick_e9), tpos=tpos[row], letters=letters[row],
-            volume=volumes[row],
+            volume=volumes[row], delta=deltas[row],
         )
         for row in reversed(range(len(tpos)))
     ]  # fmt: skip

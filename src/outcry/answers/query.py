@@ -16,9 +16,10 @@ from outcry.answers.alerts import AlertAnswers
 from outcry.answers.builder import context_answer, levels_answer
 from outcry.answers.charting import DEFAULT_SESSIONS, Charts, notation_of
 from outcry.answers.live_answers import LiveAnswers, QueryResult
-from outcry.answers.matching import GivenPrices, Matches, ReadTape
+from outcry.answers.matching import GivenPrices, Matches
 from outcry.answers.profile_building import profile_answer
-from outcry.answers.profiles import ProfileRequest, Profiles
+from outcry.answers.profile_sources import ProfileRequest
+from outcry.answers.profiles import Profiles
 from outcry.answers.scanning import ScanRow
 from outcry.answers.selection import ResolvedSymbol, Selector, utc_date
 from outcry.answers.session_view import SessionView
@@ -29,6 +30,7 @@ from outcry.live.store import LiveStore
 from outcry.market.calendar import Calendar, SessionKind
 from outcry.market.instruments import Contract, Product, Universe, UnknownName
 from outcry.market.playbook import ScenarioState
+from outcry.recordings.session_trades import ReadTape, SessionTrades
 from outcry.sessions.completed_sessions import CompletedSessions
 from outcry.sessions.session_history import SessionInContext
 from outcry.sessions.store import SqlStore
@@ -84,7 +86,8 @@ class Query:
         self._live_answers = LiveAnswers(universe)
         self._alerts = AlertAnswers(self._registry, universe, alerts)
         self._charts = Charts(calendar)
-        self._profiles = Profiles(calendar, self._selector, self._live_answers)
+        trades = SessionTrades(store, read_tape) if read_tape else None
+        self._profiles = Profiles(calendar, self._selector, self._live_answers, trades)
         self._matches = Matches(store, calendar, self._selector, read_tape)
         self._hours: dict[str, tuple[date, str]] = {}
 

@@ -12,13 +12,15 @@ from outcry.answers.alerts import DEFAULT_LISTED, MAX_LISTED
 from outcry.answers.charting import DEFAULT_SESSIONS, MAX_SESSIONS
 from outcry.answers.live_answers import QueryResult
 from outcry.answers.matching import GivenPrices
-from outcry.answers.profiles import METHODS, ProfileRequest
+from outcry.answers.profile_sources import ProfileRequest
+from outcry.answers.profiles import METHODS
 from outcry.answers.query import Query
 from outcry.api.parameters import (
     LARGEST_NUMBER,
     any_symbol_of,
     choice_of,
     date_of,
+    instant_of,
     number_of,
     price_of,
     required_date_of,
@@ -27,7 +29,7 @@ from outcry.api.parameters import (
 )
 from outcry.market.ladder import BRACKET_MINUTES
 from outcry.market.methods import DALTON
-from outcry.market.profile_settings import MAX_ROW_TICKS, SESSION_KINDS
+from outcry.market.profile_settings import BRACKET_CHOICES, MAX_ROW_TICKS, SESSION_KINDS
 from outcry.wire.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.wire.answers import (
     Answer,
@@ -50,8 +52,8 @@ Prepared = tuple[Terms, Ask]
 class Parameter:
     """A query parameter of an endpoint, as documented.
 
-    `kind`: `symbol`, `any` (a symbol that may be unknown), `date`, `number`, `price` or `choice`. `least`, `most`:
-    bounds of a number, inclusive. `choices`: the values of a choice, all text or all numbers.
+    `kind`: `symbol`, `any` (a symbol that may be unknown), `date`, `instant`, `number`, `price` or `choice`. `least`,
+    `most`: bounds of a number, inclusive. `choices`: the values of a choice, all text or all numbers.
     """
 
     name: str
@@ -101,6 +103,8 @@ def _profile(given: Mapping[str, str]) -> Prepared:
         bracket_minutes=int(choice_of(given, BRACKET.name, BRACKET.choices) or BRACKET_MINUTES),
         row_ticks=number_of(given, ROW.name, ROW.least, ROW.most) or 1,
         method=choice_of(given, METHOD.name, METHOD.choices) or DALTON.name,
+        delta=choice_of(given, DELTA.name, DELTA.choices) == "1",
+        anchor_ns=instant_of(given, ANCHOR.name),
     )
     if request == ProfileRequest(date=day):
         return (symbol, day), lambda query, scope, now_ns: query.profile(scope, symbol, day, now_ns)
@@ -192,11 +196,17 @@ BRACKET = Parameter(
     "bracket",
     "choice",
     "Minutes of a bracket (TPO); default 30.",
-    choices=(BRACKET_MINUTES, 2 * BRACKET_MINUTES),
+    choices=BRACKET_CHOICES,
 )
 ROW = Parameter("row", "number", "Ticks of a row; default 1.", least=1, most=MAX_ROW_TICKS)
 METHOD = Parameter(
     "method", "choice", "Preset by which POC and value area are computed; default `dalton`.", choices=METHODS
+)
+DELTA = Parameter(
+    "delta", "choice", "1: add the volume delta at each row, from completed sessions.", choices=(0, 1)
+)
+ANCHOR = Parameter(
+    "anchor", "instant", "Add a VWAP of the trades since this time (ISO 8601 with an offset or Z)."
 )
 _DATES = (
     Parameter("from", "date", "First trade date, inclusive."),
@@ -260,6 +270,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             BRACKET,
             ROW,
             METHOD,
+            DELTA,
+            ANCHOR,
         ),
         (*_BY_SYMBOL, "not_found"),
         _profile,

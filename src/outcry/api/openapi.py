@@ -123,6 +123,8 @@ def _operation(row: Endpoint) -> dict[str, Any]:
 def _parameter(parameter: Parameter) -> dict[str, Any]:
     if parameter.kind == "date":
         schema: dict[str, Any] = {"type": "string", "format": "date"}
+    elif parameter.kind == "instant":
+        schema = {"type": "string", "format": "date-time"}
     elif parameter.kind == "number":
         schema = {"type": "integer", "minimum": parameter.least, "maximum": parameter.most}
     elif parameter.kind == "choice":

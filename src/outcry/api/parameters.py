@@ -5,7 +5,7 @@ Unknown parameters are ignored, so that clients can add their own. The OpenAPI d
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from urllib.parse import unquote_to_bytes
 
 from outcry.base.errors import InvalidParameter, MissingSymbol, UnknownSymbol
@@ -13,6 +13,7 @@ from outcry.base.errors import InvalidParameter, MissingSymbol, UnknownSymbol
 LONGEST_SYMBOL = 64
 #: Maximum of a sequence number: the largest integer that JSON clients represent exactly.
 LARGEST_NUMBER = 2**53 - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,16}", re.ASCII)
 #: A price with at most nine decimals, as JSON and OpenAPI describe text.
@@ -130,3 +131,20 @@ def choice_of(parameters: Mapping[str, str], name: str, choices: Sequence[str | 
     if text in allowed:
         return text
     raise InvalidParameter("invalid_parameter.choice", parameter=name, choices=", ".join(allowed))
+
+
+def instant_of(parameters: Mapping[str, str], name: str) -> int | None:
+    """Return a time with a UTC offset as ns UTC, to the microsecond, or None if it is missing or empty.
+
+    Raises `InvalidParameter` for any other text.
+    """
+    text = parameters.get(name)
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        if at.tzinfo is not None:
+            return (at - _EPOCH) // timedelta(microseconds=1) * 1000
+    except (ValueError, OverflowError):
+        pass
+    raise InvalidParameter("invalid_parameter.instant", parameter=name)

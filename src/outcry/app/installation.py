@@ -16,7 +16,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from outcry.access.keys import ApiKeys
 from outcry.access.licences import Licences
-from outcry.answers.matching import ReadTape
 from outcry.answers.query import Query
 from outcry.app.secret import server_secret
 from outcry.app.settings import BadSettings, Settings
@@ -36,6 +35,7 @@ from outcry.live.file_log import FileLog
 from outcry.live.registry import Registry
 from outcry.live.store import LiveStore
 from outcry.people.store import SqlIdentityStore
+from outcry.recordings.session_trades import ReadTape
 from outcry.sessions.store import SqlStore
 from outcry.sessions.store_model import TapeFile
 from outcry.trades.records import Quality, Rows

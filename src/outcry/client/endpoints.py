@@ -14,6 +14,8 @@ from outcry.wire.stream import Ticket
 A = TypeVar("A", bound=Answer)
 #: A trade date: a `datetime.date`, or text such as "2026-01-02".
 Day = dt.date | str | None
+#: A time: an aware `datetime.datetime`, or text such as "2026-01-02T14:30:00Z".
+Instant = dt.datetime | str | None
 #: A price as the service shows it, such as 6650.25.
 Price = float | str | None
 
@@ -76,12 +78,14 @@ class Endpoints:
         last: Day = None,
         session: Literal["rth", "overnight", "full"] | None = None,
         period: Literal["day", "week", "month", "quarter"] | None = None,
-        bracket: Literal[30, 60] | None = None,
+        bracket: Literal[15, 30, 60] | None = None,
         row: int | None = None,
         method: Literal[
             "dalton", "cbot_1row", "dva68", "chart_patterns", "quantick", "earnforex", "linnsoft_a"
         ]
         | None = None,
+        delta: Literal[0, 1] | None = None,
+        anchor: Instant = None,
     ) -> ProfileAnswer:
         """Get the profile of a session, a range of trade dates or a calendar period, highest price first.
 
@@ -92,7 +96,8 @@ class Endpoints:
         inclusive. session: hours of each day: `rth` (regular hours, the default), `overnight` (the session before
         them) or `full` (both). period: calendar period that contains `date` (default: the newest session), as one
         profile. bracket: minutes of a bracket (TPO); default 30. row: ticks of a row; default 1. method: preset by
-        which POC and value area are computed; default `dalton`.
+        which POC and value area are computed; default `dalton`. delta: 1: add the volume delta at each row, from
+        completed sessions. anchor: add a VWAP of the trades since this time (ISO 8601 with an offset or Z).
         """
         return self._call(
             "GET",
@@ -108,6 +113,8 @@ class Endpoints:
                 "bracket": bracket,
                 "row": row,
                 "method": method,
+                "delta": delta,
+                "anchor": anchor,
             },
         )
 
@@ -217,12 +224,14 @@ class AsyncEndpoints:
         last: Day = None,
         session: Literal["rth", "overnight", "full"] | None = None,
         period: Literal["day", "week", "month", "quarter"] | None = None,
-        bracket: Literal[30, 60] | None = None,
+        bracket: Literal[15, 30, 60] | None = None,
         row: int | None = None,
         method: Literal[
             "dalton", "cbot_1row", "dva68", "chart_patterns", "quantick", "earnforex", "linnsoft_a"
         ]
         | None = None,
+        delta: Literal[0, 1] | None = None,
+        anchor: Instant = None,
     ) -> ProfileAnswer:
         """Get the profile of a session, a range of trade dates or a calendar period, highest price first.
 
@@ -233,7 +242,8 @@ class AsyncEndpoints:
         inclusive. session: hours of each day: `rth` (regular hours, the default), `overnight` (the session before
         them) or `full` (both). period: calendar period that contains `date` (default: the newest session), as one
         profile. bracket: minutes of a bracket (TPO); default 30. row: ticks of a row; default 1. method: preset by
-        which POC and value area are computed; default `dalton`.
+        which POC and value area are computed; default `dalton`. delta: 1: add the volume delta at each row, from
+        completed sessions. anchor: add a VWAP of the trades since this time (ISO 8601 with an offset or Z).
         """
         return await self._call(
             "GET",
@@ -249,6 +259,8 @@ class AsyncEndpoints:
                 "bracket": bracket,
                 "row": row,
                 "method": method,
+                "delta": delta,
+                "anchor": anchor,
             },
         )
 

@@ -126,3 +126,21 @@ def _close_levels(
     ends = int(closes.min()), int(closes.max()), int(closes[0]), int(closes[-1])
     prices = RowPrices(first, settings.row_ticks, ceiling=True)
     return row_levels(tpos, volume.tolist(), prices, settings.rule, ends)
+
+
+def price_deltas(
+    columns: TradeColumns, sides: NDArray[np.bytes_], segments: Sequence[Segment], ladder: Ladder
+) -> tuple[tuple[int, ...], int]:
+    """Return the volume delta at each tick of the ladder, and the lots of trades without a side.
+
+    The delta is the lots that buyers traded as aggressors (side `B`) minus those of sellers (`A`); other sides count as
+    unknown. sides: one byte for each trade. ladder: of the same trades inside the segments (half-open, ns UTC).
+    """
+    signed = np.select([sides == b"B", sides == b"A"], [1, -1], 0) * columns.size_lots.astype(np.int64)
+    inside = np.zeros(len(columns.at_ns), bool)
+    for start, end in segments:
+        inside |= (columns.at_ns >= start) & (columns.at_ns < end)
+    deltas = np.zeros(len(ladder.volume), np.int64)
+    np.add.at(deltas, columns.price_ticks[inside] - ladder.low_ticks, signed[inside])
+    unknown = int(columns.size_lots[inside & (signed == 0)].sum(dtype=np.int64))
+    return tuple(deltas.tolist()), unknown

@@ -6,11 +6,12 @@ rows of each bar (rules §2), so the VWAP of bars is that of the profile.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import isqrt
 
-#: Volumes are compared as sums of a row and this many rows on either side, because single ticks are noisy.
-SMOOTHING_ROWS = 1
+#: Volumes are compared as sums of a row and its neighbours, because single rows are noisy. On either side these are a
+#: fortieth of the rows, and at least one.
+SMOOTHING_PARTS = 40
 #: The volume between two high-volume nodes falls to this share of the smaller one or less.
 VALLEY_PERCENT = 50
 
@@ -67,12 +68,15 @@ def volume_nodes(volume: Sequence[int]) -> VolumeNodes:
     """Return the high-volume nodes (peaks of the profile) and the low-volume nodes (the valleys between them).
 
     No platform publishes its rule; the common definition is a peak and a trough of the volume profile. Here: the volume
-    of a row is that of the row and its two neighbours. A peak is a node if the volume falls to half of the peak's or
-    less (`VALLEY_PERCENT`) on the way to any higher peak, and the peak is at least the average row. A peak with several
-    equal rows is at the lowest. The low-volume node between two high ones is the lowest row with the least volume.
+    of a row is that of the row and its neighbours (`SMOOTHING_PARTS`). A peak is a node if the volume falls to half of
+    the peak's or less (`VALLEY_PERCENT`) on the way to any higher peak, and the peak is at least the average row. A
+    peak with several equal rows is at the lowest. The low-volume node between two high ones is the lowest row with the
+    least volume.
     """
     count = len(volume)
-    smooth = [sum(volume[max(0, row - SMOOTHING_ROWS) : row + SMOOTHING_ROWS + 1]) for row in range(count)]
+    width = max(1, count // SMOOTHING_PARTS)
+    until = [0, *accumulate(volume)]
+    smooth = [until[min(count, row + width + 1)] - until[max(0, row - width)] for row in range(count)]
     total = sum(smooth)
     high = (
         [row for row in range(count) if smooth[row] * count >= total and _is_node(smooth, row)]

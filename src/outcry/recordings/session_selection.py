@@ -6,7 +6,6 @@ sessions.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,14 +20,13 @@ from outcry.recordings.session_splitting import ImportContext, too_wide
 from outcry.recordings.staging import StagedDay
 from outcry.recordings.tape_errors import TapeDamaged
 from outcry.sessions.completeness import activity_of, by_minute
+from outcry.sessions.recording_store import LONGEST_SESSION
 from outcry.sessions.store_model import RecordingRow, SessionRow, TapeFile
 from outcry.trades.coverage import uncovered
 from outcry.trades.records import Quality, Rows
 from outcry.trades.session_index import SessionSlice
 
 Part = TypeVar("Part", RecordingRow, StagedDay)
-
-LONGEST_SESSION = timedelta(days=10)  # the longest overnight session, over several holidays
 
 
 class SessionBuilder:

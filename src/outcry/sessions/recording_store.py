@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, and_, exists, or_, select, update
@@ -11,9 +11,11 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, and_, exists, o
 from outcry.database import checksums, schema
 from outcry.database.checksums import Damaged, with_checksum
 from outcry.database.database import Database
-from outcry.sessions.store_model import RecordingId, RecordingRow
+from outcry.sessions.store_model import RecordingId, RecordingRow, SessionRow
 from outcry.trades.records import Quality
 
+#: The longest overnight session, over several holidays.
+LONGEST_SESSION = timedelta(days=10)
 _AT_ONCE = 500  # values per statement: below the limit of every database
 
 
@@ -46,6 +48,21 @@ class SqlRecordings:
         table = schema.recordings
         wanted = of_contract(table, owner, contract, first, last)
         return self._recordings(lambda query: query.where(wanted).order_by(table.c.trade_date))[0]
+
+    def recordings_of(self, session: SessionRow) -> Sequence[RecordingRow]:
+        """Return the recordings from which a session was computed, in order of trade date.
+
+        An overnight session has rows of several trade dates.
+        """
+        last = session.trade_date
+        found = self.recordings(session.owner, session.contract, last - LONGEST_SESSION, last)
+        return [
+            row
+            for row in found
+            if (row.source, row.quality) == (session.source, session.quality)
+            and row.first_ns < session.close_ns
+            and row.last_ns >= session.open_ns
+        ]
 
     def all_recordings(self) -> Sequence[RecordingRow]:
         """Return all recordings except those whose database row is damaged."""

@@ -14,13 +14,14 @@ class ProfileRow(Answer, frozen=True, kw_only=True):
     """A row of a profile: the letters of the brackets that traded it, and its volume.
 
     `price`: the row's lowest price. A profile of several days has the letters of each day, oldest first, with a space
-    between days.
+    between days. `delta`: lots that buyers traded as aggressors minus those of sellers; null as in `profile.delta`.
     """
 
     price: float
     tpos: int
     letters: str
     volume: Size
+    delta: Size | None = None
 
 
 class ProfileSession(Answer, frozen=True, kw_only=True):
@@ -90,6 +91,16 @@ class Vwap(Answer, frozen=True, kw_only=True):
     bands: list[VwapBand]
 
 
+class Delta(Answer, frozen=True, kw_only=True):
+    """Volume delta: lots that buyers traded as aggressors minus those of sellers.
+
+    `unknown_volume`: lots of trades whose side the recording does not have.
+    """
+
+    total: Size
+    unknown_volume: Size
+
+
 class ProfileLevels(Answer, frozen=True, kw_only=True):
     """The levels of a profile under its settings.
 
@@ -97,6 +108,8 @@ class ProfileLevels(Answer, frozen=True, kw_only=True):
     which have no extensions either. Tails, single prints and excess are counted in ticks, whatever the row size.
     `excess_high`: two or more single prints at the high, made before the last bracket. `high_volume_nodes`,
     `low_volume_nodes`: peaks of the volume, and the valleys between them, ascending. `vwap`: null without volume.
+    `anchored_vwap`: from the instant `anchor` on; null without that parameter. `delta`: null unless the request asks
+    for it and the recording of every session has sides of trades.
     """
 
     poc: float
@@ -121,6 +134,8 @@ class ProfileLevels(Answer, frozen=True, kw_only=True):
     high_volume_nodes: list[float]
     low_volume_nodes: list[float]
     vwap: Vwap | None
+    anchored_vwap: Vwap | None = None
+    delta: Delta | None = None
 
 
 class ProfileAnswer(Answer, frozen=True, kw_only=True):
