@@ -30,8 +30,8 @@ def ticks(tmp_path: Path) -> Write:
     """Write ES trades of one UTC day: lines of (time `HH:MM:SS.mmm` UTC, price, size)."""
 
     def write(day: str, *lines: tuple[str, str, int], month: str = "202409", folder: str = "in") -> Path:
-        rows = [f"{_ms(at)},{price},{size},cme,,0" for at, price, size in lines]
-        return _zip(tmp_path / folder, f"{day}_trade.zip", f"{day}_es_tick_trade_{month}.csv", rows)
+        rows = [f"{ms_of_day(at)},{price},{size},cme,,0" for at, price, size in lines]
+        return write_zip(tmp_path / folder, f"{day}_trade.zip", f"{day}_es_tick_trade_{month}.csv", rows)
 
     return write
 
@@ -43,18 +43,18 @@ def bars(tmp_path: Path) -> Write:
     def write(
         day: str, *lines: tuple[str, str, str, str, str, int], month: str = "202409", folder: str = "in"
     ) -> Path:
-        rows = [f"{_ms(at)},{o},{h},{lo},{c},{v}" for at, o, h, lo, c, v in lines]
-        return _zip(tmp_path / folder, f"{day}_trade.zip", f"{day}_es_minute_trade_{month}.csv", rows)
+        rows = [f"{ms_of_day(at)},{o},{h},{lo},{c},{v}" for at, o, h, lo, c, v in lines]
+        return write_zip(tmp_path / folder, f"{day}_trade.zip", f"{day}_es_minute_trade_{month}.csv", rows)
 
     return write
 
 
-def _ms(at: str) -> int:
+def ms_of_day(at: str) -> int:
     hours, minutes, *rest = at.split(":")
     return int(hours) * 3_600_000 + int(minutes) * 60_000 + round(float(rest[0] if rest else 0) * 1000)
 
 
-def _zip(folder: Path, name: str, member: str, rows: Sequence[str]) -> Path:
+def write_zip(folder: Path, name: str, member: str, rows: Sequence[str]) -> Path:
     folder.mkdir(exist_ok=True)
     with zipfile.ZipFile(folder / name, "w") as archive:
         archive.writestr(member, "\n".join(rows) + "\n")

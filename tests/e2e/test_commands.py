@@ -5,6 +5,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -152,6 +153,33 @@ def test_a_killed_import_loses_nothing_reported_and_can_be_run_again(shared: Pat
                 )
         assert outcry(data, "import", folder).returncode == 0
         assert state(data) == state(whole)
+        assert "No faults found." in outcry(data, "doctor").stdout
+
+
+def test_a_killed_forget_changes_nothing_or_everything_and_can_be_run_again(
+    shared: Path, tmp_path: Path
+) -> None:
+    first = shared / "data" / "lean" / "cme" / "minute" / "es" / "20131008_trade.zip"
+    imported, forgotten = tmp_path / "imported", tmp_path / "forgotten"
+    assert outcry(imported, "import", str(shared / "data" / "lean")).returncode == 0
+    shutil.copytree(imported, forgotten)
+    assert outcry(forgotten, "import", "--forget", str(first)).returncode == 0
+    before, after = state(imported), state(forgotten)
+    assert before != after
+    chance = random.Random(20240702)
+    for attempt in range(6):
+        data = tmp_path / f"killed{attempt}"
+        shutil.copytree(imported, data)
+        environment = {"PATH": os.environ["PATH"], "HOME": str(data), "OUTCRY_DATA": str(data)}
+        process = subprocess.Popen([OUTCRY, "import", "--forget", str(first)], env=environment)
+        time.sleep(0.4 + chance.random() * 1.2)
+        process.kill()
+        process.wait()
+        assert state(data) in (before, after)
+        assert "No faults found." in outcry(data, "doctor").stdout
+        repeated = outcry(data, "import", "--forget", str(first))
+        assert repeated.returncode == 0 or "No import is named" in repeated.stderr
+        assert state(data) == after
         assert "No faults found." in outcry(data, "doctor").stdout
 
 

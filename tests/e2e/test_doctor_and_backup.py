@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.contract.databases import upgrade
-from tests.installations import _zip
+from tests.installations import write_zip
 
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
@@ -33,7 +33,7 @@ MINUTES = [f"{n * 60_000},55000000,55000000,55000000,55000000,{n % 7 + 1}" for n
 def recording(folder: Path, day: int) -> Path:
     """An ES day of July 2024 as LEAN has it: a bar for most minutes of the session, all at 5500."""
     name = f"2024070{day}"
-    return _zip(folder, f"{name}_trade.zip", f"{name}_es_minute_trade_202409.csv", MINUTES)
+    return write_zip(folder, f"{name}_trade.zip", f"{name}_es_minute_trade_202409.csv", MINUTES)
 
 
 @pytest.fixture
@@ -297,7 +297,7 @@ def test_a_backup_is_whole_while_sessions_are_stored(
             while not stop.is_set():
                 take(installation, more[number % 3])
                 number += 1
-                later = _zip(
+                later = write_zip(
                     tmp_path / f"later{number}", "20240709_trade.zip", "20240709_es_minute_trade_202409.csv",
                     MINUTES[: 10 + number],
                 )  # fmt: skip
@@ -333,7 +333,7 @@ def test_a_tape_file_replaced_before_it_is_copied_is_no_fault(
     def replaced(source: Path, folder: Path) -> Iterator[str]:
         if not tries:
             with open_installation(Settings(data=str(data))) as installation:
-                path = _zip(tmp_path / "a", "20240702_trade.zip", "20240702_es_minute_trade_202409.csv",
+                path = write_zip(tmp_path / "a", "20240702_trade.zip", "20240702_es_minute_trade_202409.csv",
                             ["48600000,55000000,55000000,55000000,55000000,1"])  # fmt: skip
                 take(installation, path)
         tries.append(1)

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 import pytest
-from tests.installations import _zip
+from tests.installations import write_zip
 from tests.live.engine_harness import EngineHarness, ScriptFeed, run
 from tests.live.test_bars import KEY, OPEN, PRESENT, SettableClock, followed_for_two_hours
 from tests.live.test_damage import MORNING
@@ -63,7 +63,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
             minutes = [
                 f"{n * 60_000},{low},{low + 2},{low - 1},{low + 1},{n % 7 + 1}" for n, low in lows.items()
             ]
-            path = _zip(folder / "in", f"{day}_trade.zip", f"{day}_es_minute_trade_202409.csv", minutes)
+            path = write_zip(folder / "in", f"{day}_trade.zip", f"{day}_es_minute_trade_202409.csv", minutes)
             installation.importer.run(path, 0, ReadOptions(), NOW_NS)
         alerts = [
             AlertRow(

@@ -20,7 +20,7 @@ from outcry.recordings import session_splitting
 from outcry.recordings.file_model import FileRefused, ReadOptions
 from outcry.recordings.import_report import FileReport
 from outcry.recordings.tape_errors import TapeDamaged, TapeInUse
-from outcry.sessions.store_model import SessionRow
+from outcry.sessions.store_model import FileRead, ReadAs, SessionRow
 from outcry.trades.dedupe import join
 from outcry.trades.records import BAR, TRADE, Quality
 from outcry.trades.rows import volume_of
@@ -81,6 +81,44 @@ def test_an_import_is_recognised_by_bytes_name_and_options(installation: Install
     options = repr((path.name, None, None, None, None)).encode()
     digest = hashlib.sha256(path.read_bytes() + options).hexdigest()
     assert installation.store.imports_named(0, path.name) == {digest}
+
+
+def test_how_a_file_was_read_is_stored(installation: Installation, tmp_path: Path) -> None:
+    """The times are New York's without saying so, and each minute has the time of its end."""
+    path = tmp_path / "ESU24.csv"
+    lines = [
+        f"2024-07-02 {9 + (30 + n) // 60:02}:{(30 + n) % 60:02},5500,5500,5500,5500,3" for n in range(1, 406)
+    ]
+    path.write_text("\n".join(["time,open,high,low,close,volume", *lines]))
+    options = ReadOptions(contract="ESU2024", tz="America/New_York", stamp="close")
+    assert installation.importer.run(path, 0, options, installation.clock.now_ns()).state == "imported"
+    (row,) = installation.store.imports(0)
+    read_as = ReadAs("csv", "csv", "ESU2024", "America/New_York", "close", None)
+    assert (row.name, row.at_ns // 10**12) == ("ESU24.csv", installation.clock.now_ns() // 10**12)
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert row.file == FileRead(sha256, path.stat().st_size, 405, read_as)
+    (one,) = installation.store.contributions_of(0, row.digest)
+    (recording,) = installation.store.all_recordings()
+    assert (one.file, one.rows, one.recording) == (recording.file, 405, recording.id)
+
+
+def test_each_import_keeps_its_rows_beside_the_merged_ones(installation: Installation, ticks: Write) -> None:
+    """Two overlapping parts of a day need three tape files. A file with the whole day shares the merged one."""
+    parts = [ticks(DAY, *WHOLE[:10], folder="a"), ticks(DAY, *WHOLE[6:], folder="b")]
+    rows: dict[str, int] = {}
+    for part in parts:
+        take(installation, part)
+    (merged,) = [row for row in installation.store.all_recordings() if row.rows > 1]
+    for row in installation.store.imports(0):
+        for one in installation.store.contributions_of(0, row.digest):
+            if one.recording == merged.id:
+                rows[row.digest] = sum(len(chunk) for chunk in installation.tape.read(one.file, one.quality))
+    assert sorted(rows.values()) == [10, 12]
+    assert merged.rows == len(WHOLE) == 18
+    take(installation, ticks(DAY, *WHOLE, folder="whole"))
+    known = set(rows)
+    (whole,) = [row for row in installation.store.imports(0) if row.digest not in known]
+    assert merged.path in {one.path for one in installation.store.contributions_of(0, whole.digest)}
 
 
 def test_the_same_rows_under_another_name_change_no_recording(

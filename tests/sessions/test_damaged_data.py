@@ -13,6 +13,7 @@ from outcry.access.licences import Grant, resolve
 from outcry.app.installation import Installation
 from outcry.base.errors import NoLicensedSource
 from outcry.database.database import DATABASE_FILE
+from outcry.recordings.contributions import is_intact
 from outcry.recordings.tape_errors import TapeDamaged
 from outcry.recordings.verification import add_digests
 from outcry.trades.records import Quality
@@ -98,10 +99,10 @@ def test_two_tape_files_swapped_are_both_named(installation: Installation, ticks
     )
 
 
-def test_a_recording_of_two_files_is_repaired_by_importing_both(
+def test_a_recording_of_two_files_is_repaired_by_importing_either(
     installation: Installation, ticks: Write
 ) -> None:
-    """Each file contains half of the day. After the damage, each import restores its half, in any order."""
+    """Each file contains half of the day. The tape also has the rows of each file alone, so one of them suffices."""
     halves = [ticks(DAY, *WHOLE[:9], folder="a"), ticks(DAY, *WHOLE[9:], folder="b")]
     for half in halves:
         take(installation, half)
@@ -109,9 +110,24 @@ def test_a_recording_of_two_files_is_repaired_by_importing_both(
     row = max(installation.store.all_recordings(), key=lambda row: row.rows)
     flip(tape_of(installation) / row.path, 50)
     assert take(installation, halves[0]).state == "imported"
-    assert not rth(installation).complete
-    assert take(installation, halves[1]).state == "imported"
     assert replace(rth(installation), received_ns=0) == before
+    assert take(installation, halves[1]).state == "unchanged"
+
+
+def test_rows_of_one_file_are_repaired_by_importing_that_file(
+    installation: Installation, ticks: Write
+) -> None:
+    """Forgetting a file needs the rows of each other file alone, so damage of these is repaired as well."""
+    halves = [ticks(DAY, *WHOLE[:9], folder="a"), ticks(DAY, *WHOLE[9:], folder="b")]
+    for half in halves:
+        take(installation, half)
+    tape = tape_of(installation)
+    recording = next(row.path for row in installation.store.all_recordings())
+    alone = next(one for one in installation.store.contribution_files() if one.path != recording)
+    flip(tape / alone.file.path, 50)
+    states = [take(installation, half).state for half in halves]
+    assert sorted(states) == ["unchanged", "unchanged"]
+    assert all(is_intact(installation.tape, one.file) for one in installation.store.contribution_files())
 
 
 @pytest.mark.parametrize("column", ["volume", "close_ns", "complete"])

@@ -220,10 +220,16 @@ def _copy_tape(source: Path, folder: Path) -> Iterator[str]:
 def _digests(folder: Path) -> dict[str, str]:
     """Return the tape files that the copied database lists, with their digests (empty if not computed yet)."""
     with closing(sqlite3.connect(folder / DATABASE_FILE)) as copy:
-        try:
-            return dict(copy.execute("SELECT path, digest FROM recordings"))
-        except sqlite3.OperationalError:  # an earlier schema without digests
+        columns = {
+            table: {row[1] for row in copy.execute(f"PRAGMA table_info({table})")}
+            for table in ("recordings", "import_recordings")
+        }
+        if "digest" not in columns["recordings"]:  # an earlier schema without digests
             return {path: "" for (path,) in copy.execute("SELECT path FROM recordings")}
+        found: dict[str, str] = {}
+        if "path" in columns["import_recordings"]:
+            found |= dict(copy.execute("SELECT path, file_digest FROM import_recordings WHERE path > ''"))
+        return found | dict(copy.execute("SELECT path, digest FROM recordings"))
 
 
 def _damaged(source: Path, folder: Path) -> Iterator[str]:

@@ -13,6 +13,11 @@ VAULT = ("key", "credentials", "state")
 SESSIONS = ("date", "session", "open", "close", "open_utc", "close_utc", "length")
 IMPORTED = ("date", "session", "contract", "quality", "rows", "volume", "off_tick", "duplicate", "out_of_order",
             "complete", "kept", "holes")  # fmt: skip
+#: Of `outcry import --list`.
+IMPORTS = ("id", "imported", "name", "digest", "bytes", "rows", "format", "source", "contract", "tz", "stamp", "scale",
+           "contracts", "qualities", "days", "first", "last")  # fmt: skip
+#: Of `outcry import --forget`.
+FORGOTTEN = ("contract", "date", "source", "quality", "removed", "left")
 REFOLDED = ("contract", "sessions")
 LEVELS = ("level", "price", "date")
 ALERTS = ("symbol", "type", "severity", "price", "ref", "message")
@@ -33,6 +38,8 @@ COLUMNS = MappingProxyType(
         "grants list": GRANTS,
         "grants log": GRANT_LOG,
         "import": IMPORTED,
+        "import --forget": FORGOTTEN,
+        "import --list": IMPORTS,
         "keys list": KEYS,
         "levels": LEVELS,
         "match": MATCHES,

@@ -26,7 +26,7 @@ from outcry.live.store import LiveStore
 from outcry.live.stream_snapshot import SnapshotDamaged, unsealed
 from outcry.market.snapshot import SnapshotMismatch, load
 from outcry.market.units import NANOS_PER_SECOND
-from outcry.recordings.verification import verified
+from outcry.recordings.verification import verified, verified_contributions
 from outcry.trades.reference_tables import INSTRUMENTS_FOLDER, BadReference, load_reference
 
 #: Maximum number of lines about one damaged database.
@@ -165,6 +165,7 @@ def _tape(found: Inspection) -> Iterator[str]:
         if fault and found.store.tape_named([row.path]):  # a running service may have replaced the file
             yield f"{_FAULT}{fault}"
         without += not row.digest
+    yield from (f"{_FAULT}{fault}" for fault in verified_contributions(found.store, found.tape, recordings))
     yield f"tape\t{len(recordings)} files"
     if without:
         yield f"tape\t{without} files have no digest yet; run `outcry migrate` to verify them and add digests"

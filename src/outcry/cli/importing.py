@@ -13,6 +13,7 @@ from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
 from outcry.base.timestamps import iso_timestamp
 from outcry.cli.columns import IMPORTED, REFOLDED
+from outcry.cli.imports import forget_imports, list_imports
 from outcry.cli.reading_options import AS_IT_SAYS, Reading
 from outcry.cli.tables import Output, RowsOutput, StreamedRows, print_rows
 from outcry.database.errors import StoreBusy
@@ -32,6 +33,9 @@ def import_files(
     *paths: Path,
     reading: Reading = AS_IT_SAYS,
     owner: str = "operator",
+    listed: Annotated[bool, Parameter(name="--list", negative="")] = False,
+    forget: Annotated[bool, Parameter(negative="")] = False,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
     output: RowsOutput = None,
     data: Annotated[str | None, Parameter(name="--data")] = None,
 ) -> int:
@@ -53,16 +57,30 @@ def import_files(
 
         outcry import 6EH4.csv --tz UTC --stamp open
 
+        outcry import --list
+
+        outcry import --forget 6EH4.csv --dry-run
+
     Parameters
     ----------
     paths
         Files, or folders to search for files.
     owner
         Owner of the recordings: operator, or the email address of a user.
+    listed
+        Import nothing. Print the files that were imported: size, SHA-256, how each was read, and the days it has.
+    forget
+        Import nothing. Undo the imports of PATHS: remove exactly their rows, and recompute what depends on them. Each
+        of PATHS is a file, the name of an imported file, or the beginning of an id or digest that --list prints.
+    dry_run
+        With --forget, print the rows that would be removed, and change nothing.
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    if not paths:
+    if (listed and (paths or forget)) or (dry_run and not forget):
+        print("outcry import: Use --list alone, and --dry-run with --forget.", file=sys.stderr)
+        return 2
+    if not paths and not listed:
         print("outcry import: No PATHS given. Name at least one file or folder.", file=sys.stderr)
         return 2
     if owner != "operator" and not is_email(owner):
@@ -73,6 +91,16 @@ def import_files(
         return 2
     with open_installation(read_settings(data=data)) as installation:
         now_ns = installation.clock.now_ns()
+        if listed or forget:
+            found = 0 if owner == "operator" else installation.store.find_user(spellings(owner)[-1])
+            if found is None:
+                print(f"outcry import: {owner} has no account, so no recordings either.", file=sys.stderr)
+                return 1
+            if forget:
+                return forget_imports(
+                    installation, [str(path) for path in paths], found, output, dry_run=dry_run
+                )
+            return list_imports(installation, found, output)
         owner_id = 0 if owner == "operator" else installation.store.ensure_user(spellings(owner)[-1], now_ns)
         with StreamedRows(IMPORTED, output) as rows:
             return _import_all(installation, paths, owner_id, reading.options(now_ns), rows)

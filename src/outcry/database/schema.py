@@ -182,8 +182,13 @@ imports = Table(
     Column("digest", Text, primary_key=True),
     Column("name", Text, nullable=False),
     Column("at_ns", BigInteger, nullable=False),
+    Column("sha256", Text, nullable=False, server_default=""),
+    Column("bytes", BigInteger),
+    Column("rows", BigInteger),
+    Column("read_as", Text),
 )
 
+_CONTRIBUTION_COUNTS = ("rows", "volume", "first_ns", "last_ns")
 _COUNTS = ("rows", "volume", "off_tick", "out_of_order", "first_ns", "last_ns", "received_ns")
 
 #: `digest`: the SHA-256 of the tape file, empty until verified; `checksum`: see `database.checksums`.
@@ -203,7 +208,8 @@ recordings = Table(
     Column("checksum", LargeBinary),
 )
 
-#: The recordings that each import contributed to. A known import is read again if one of them is damaged.
+#: The recordings that each import contributed to, and the tape file with the rows that it contributed. `digest` is
+#: empty for the rows of live feeds and of imports by earlier versions. See `sessions.store_model.Contribution`.
 import_recordings = Table(
     "import_recordings",
     metadata,
@@ -213,6 +219,17 @@ import_recordings = Table(
     Column("trade_date", Date, primary_key=True),
     Column("source", Text, primary_key=True),
     Column("quality", Text, primary_key=True),
+    Column("position", Integer, nullable=False, server_default="0"),
+    Column("path", Text),
+    Column("file_digest", Text, nullable=False, server_default=""),
+    *(
+        Column(name, BigInteger, nullable=False, server_default="0")
+        for name in ("rows", "volume", "first_ns", "last_ns")
+    ),
+    Column("spans", Text, nullable=False, server_default="[]"),
+    Column("from_feed", Integer, nullable=False, server_default="0"),
+    Column("set_aside", Text, nullable=False, server_default="[]"),
+    Index("ix_import_recordings_path", "path"),
     Index("ix_import_recordings_owner_contract_trade_date", "owner", "contract", "trade_date"),
 )
 

@@ -17,7 +17,7 @@ from outcry.live.amendments import amended_rows
 from outcry.live.model import StreamKey
 from outcry.market.calendar import Session
 from outcry.market.instruments import Contract
-from outcry.recordings.file_model import ReadCounts
+from outcry.recordings.file_model import NOTHING_ASSUMED, Assumptions, ReadCounts
 from outcry.trades.coverage import Span
 from outcry.trades.records import TRADE, Batch, Quality, Rows
 from outcry.trades.rows import bars_of
@@ -49,6 +49,7 @@ class LogReading:
     counts: ReadCounts = field(default_factory=ReadCounts)
     bytes_total: int = 0
     bytes_read: int = 0
+    assumed: Assumptions = NOTHING_ASSUMED
     _last: Session | None = None
 
     def batches(self) -> Iterator[Batch]:

@@ -6,6 +6,7 @@ from outcry.recordings.session_selection import SessionBuilder
 from outcry.recordings.session_splitting import ImportContext, SessionSplitter
 from outcry.recordings.source_file import SourceFile
 from outcry.recordings.staging import StagingArea
+from outcry.sessions.store_model import NO_DETAILS
 from outcry.trades.coverage import GRACE_NS
 
 
@@ -40,9 +41,13 @@ def import_file(
             return report
         splitter.check_labels(reading.counts.skipped)
         spans = {root: reading.covered or (span,) for root, span in splitter.span.items()}
-        days = staging.finish(context.store, spans, from_feed=bool(reading.covered), replace=reading.replaces)
+        days = staging.finish(
+            context.store, digest, spans, from_feed=bool(reading.covered), replace=reading.replaces
+        )
         builder = SessionBuilder(context, owner, reading.source, now_ns)
         rows, report.sessions = builder.select(reading.path, splitter.folds.values(), days)
-        changed, report.damaged = staging.commit(context.store, digest, name, rows, now_ns)
+        changed, report.damaged = staging.commit(
+            context.store, digest, name, file.details(reading) if file else NO_DETAILS, rows, now_ns
+        )
         report.state = "imported" if changed else "unchanged"
     return report

@@ -46,6 +46,23 @@ class ReadOptions:
     unnamed: Contract | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """What a reader takes from options or from the rules of a format, because the file does not state it.
+
+    `tz` is the IANA zone of timestamps without a zone. `stamp` states whether the timestamp of a bar is its `open` or
+    its `close`. `scale` is the factor that turns stored numbers into prices. None: the file states it, or it does not
+    apply.
+    """
+
+    tz: str | None = None
+    stamp: str | None = None
+    scale: str | None = None
+
+
+NOTHING_ASSUMED = Assumptions()
+
+
 @dataclass(slots=True)
 class ReadCounts:
     """Counts of rows read, and of rows skipped by reason (a short noun phrase)."""
@@ -71,6 +88,11 @@ class Reading(Protocol):
     source: str
     counts: ReadCounts
     bytes_total: int
+
+    @property
+    def assumed(self) -> Assumptions:
+        """Return what the reader takes from options or from the rules of the format."""
+        ...
 
     @property
     def covered(self) -> tuple[tuple[int, int], ...]:

@@ -6,22 +6,23 @@ as done survives a crash.
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outcry.market.calendar import Calendar
 from outcry.market.instruments import Universe
+from outcry.recordings.contributions import is_intact
 from outcry.recordings.file_import import import_file
 from outcry.recordings.file_model import Reading, ReadOptions
+from outcry.recordings.forgetting import Forgetting, ForgottenRows
+from outcry.recordings.import_choice import chosen_import
 from outcry.recordings.import_report import FileReport, Progress, RefoldedContract
 from outcry.recordings.refolding import refold
 from outcry.recordings.session_splitting import ImportContext
 from outcry.recordings.source_file import SourceFile
 from outcry.recordings.tape import TapeFolder
-from outcry.recordings.tape_errors import TapeDamaged
 from outcry.sessions.store import SqlStore
-from outcry.sessions.store_model import RecordingId
+from outcry.sessions.store_model import Contribution, ImportRow
 
 if TYPE_CHECKING:  # it imports the readers of all formats, which take long to load
     from outcry.recordings.formats.file_library import FileLibrary
@@ -62,29 +63,46 @@ class Importer:
             if (
                 known
                 and file.digest() in known
-                and self._is_intact(owner, store.imported(owner, file.digest()))
+                and self._is_intact(owner, store.contributions_of(owner, file.digest()))
             ):
                 return FileReport(path, "unchanged", reading.format, reading.source)
             return import_file(self._context, owner, reading, now_ns, file, progress)
 
-    def _is_intact(self, owner: int, imported: Sequence[RecordingId]) -> bool:
-        """Return whether all recordings that an earlier import of a file stored are undamaged.
+    def _is_intact(self, owner: int, imported: Sequence[Contribution]) -> bool:
+        """Return whether all recordings and contributions that an earlier import of a file stored are undamaged.
 
-        Otherwise the caller imports the file again. Also return False if these recordings are unknown, or if the
-        database lacks the digest (hash) of one of them.
+        Otherwise the caller imports the file again. Also return False if they are unknown, or if the database lacks the
+        digest (hash) of one of them.
         """
         store, tape = self._context.store, self._context.tape
-        for contract, day, source, quality in imported:
-            trade_date = date.fromisoformat(day)
-            rows = store.recordings(owner, contract, trade_date, trade_date)
-            stored = next((row for row in rows if row.id == (contract, day, source, quality)), None)
-            try:
-                if stored is None or not stored.digest or tape.digest(stored.path) != stored.digest:
-                    return False
-            except TapeDamaged:
+        for one in imported:
+            day = one.trade_date
+            rows = store.recordings(owner, one.contract, day, day)
+            stored = next((row for row in rows if row.id == one.recording), None)
+            if stored is None or not stored.digest or not is_intact(tape, stored.file):
                 return False
-        roots = {self._context.universe.contract(contract).root for contract, *_ in imported}
+            if one.path and one.path != stored.path and not is_intact(tape, one.file):
+                return False
+        roots = {self._context.universe.contract(one.contract).root for one in imported}
         return bool(imported) and not any(store.sessions_and_damaged([owner], root)[1] for root in roots)
+
+    def forget(
+        self, named: Sequence[str], owner: int, now_ns: int, *, dry_run: bool = False
+    ) -> tuple[Sequence[ImportRow], Sequence[ForgottenRows]]:
+        """Undo imports; return them, and the rows that they lose in each recording.
+
+        `named`: paths, file names or beginnings of ids or digests. `dry_run`: change nothing. Raises `UnknownImport`,
+        `CannotForget`, `StoreBusy`, `TapeInUse`, `TapeDamaged` or `OSError`; then nothing is changed.
+        """
+        store, tape = self._context.store, self._context.tape
+        with tape.changes.exclusively(store.tape_named):
+            known = store.imports(owner)
+            chosen = list({row.digest: row for row in (chosen_import(one, known) for one in named)}.values())
+            forgetting = Forgetting(self._context, owner, chosen)
+            lost = forgetting.plan()
+            if not dry_run:
+                forgetting.run(now_ns)
+        return chosen, lost
 
     def record(self, reading: Reading, owner: int, settled_ns: int) -> FileReport:
         """Store the data that a live stream has received up to `settled_ns` (ns UTC, event time).

@@ -4,7 +4,7 @@ from outcry.market.calendar import Session
 from outcry.market.instruments import Contract
 from outcry.market.kernels import BulkFold
 from outcry.market.ladder import BRACKET_MINUTES, bracket_windows
-from outcry.recordings.staging import Counts
+from outcry.recordings.staged_day import Counts
 from outcry.sessions.completeness import Minutes, traded_minutes
 from outcry.trades.records import Quality, Rows
 from outcry.trades.rows import fold_rows, on_tick, volume_of

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from outcry.market.instruments import Contract
 from outcry.recordings.completeness_check import CompletenessCheck, FoldedSession, minutes_by_recording
+from outcry.recordings.contributions import set_aside_by_recording, set_aside_in
 from outcry.recordings.import_report import RefoldedContract
 from outcry.recordings.recorded_session import RecordedSession
 from outcry.recordings.session_selection import LONGEST_SESSION, SessionBuilder, rank, touching
@@ -26,16 +27,22 @@ def refold(context: ImportContext, now_ns: int) -> Iterator[RefoldedContract]:
     )
     all_named = not store.has_damaged_recordings()
     for (owner, _), of_product in groupby(ordered, key=lambda r: (r.owner, contract(r.contract).root)):
-        yield from _refold_product(context, owner, list(of_product), now_ns, all_named=all_named)
+        rows = list(of_product)
+        for key, sessions, faults in fold_product(context, owner, rows, now_ns, all_named=all_named):
+            store.replace_sessions(owner, key, sessions)
+            yield RefoldedContract(key, len(sessions), faults)
 
 
-def _refold_product(
-    context: ImportContext, owner: int, of_product: Sequence[RecordingRow], now_ns: int, *, all_named: bool
-) -> Iterator[RefoldedContract]:
+def fold_product(
+    context: ImportContext, owner: int, of_product: Sequence[RecordingRow], now_ns: int, *, all_named: bool = True,
+    forgotten: frozenset[str] = frozenset(),
+) -> Iterator[tuple[str, list[SessionRow], list[str]]]:  # fmt: skip
     """Compute the sessions of all contracts of one product again, in order of time.
 
     The contracts are computed together, because a session is compared with earlier sessions of any contract.
-    of_product: the product's recordings. all_named: whether the store still has the row of every recording.
+    of_product: the product's recordings, by contract, source and quality. all_named: whether the store still has the
+    row of every recording. forgotten: digests of imports of which the recordings no longer have rows. Yields each
+    contract with its sessions, and a message for each damaged recording.
     """
     checked = {row.id: verified(row, context.tape) for row in of_product}
     folded: list[FoldedSession] = []
@@ -44,7 +51,9 @@ def _refold_product(
         damaged = [row for row in recordings if checked[row.id][1]]
         readable = [row for row in recordings if not checked[row.id][1]]
         builder = SessionBuilder(context, owner, source, now_ns)
-        folded += _refold_recordings(builder, context, context.universe.contract(key), readable, damaged)
+        folded += _refold_recordings(
+            builder, context, context.universe.contract(key), readable, damaged, forgotten
+        )
     for row in of_product:
         digest, fault = checked[row.id]
         if not row.digest and not fault:
@@ -58,14 +67,12 @@ def _refold_product(
             selected += _unfoldable(
                 context, owner, key, [one.row for one in folded], damaged, all_named=all_named
             )
-        best = _best_of(selected)
-        context.store.replace_sessions(owner, key, best)
-        yield RefoldedContract(key, len(best), [checked[row.id][1] for row in damaged])
+        yield key, _best_of(selected), [checked[row.id][1] for row in damaged]
 
 
 def _refold_recordings(
     builder: SessionBuilder, context: ImportContext, contract: Contract, recordings: Sequence[RecordingRow],
-    damaged: Sequence[RecordingRow],
+    damaged: Sequence[RecordingRow], forgotten: frozenset[str],
 ) -> list[FoldedSession]:  # fmt: skip
     """Compute all sessions of one contract's recordings from the tape, except those with a damaged recording.
 
@@ -88,9 +95,14 @@ def _refold_recordings(
         for row in stored
         if (row.source, row.quality) == (first.source, first.quality)
     }
+    by_recording = set_aside_by_recording(context.store, recordings, forgotten)
     for fold in folds.values():  # rows that were not written to the tape exist only during the import
-        known = set_aside.get((fold.session.trade_date, fold.session.kind), (0, 0))
-        fold.counts.off_tick, fold.counts.out_of_order = known
+        known = [by_recording[row.id] for row in touching(recordings, fold.session)]
+        fold.counts.off_tick, fold.counts.out_of_order = (
+            set_aside.get((fold.session.trade_date, fold.session.kind), (0, 0))
+            if None in known
+            else set_aside_in(fold.session.open_ns, [one for one in known if one is not None])
+        )
     found = (
         builder.as_folded(fold, touching(recordings, fold.session))
         for fold in folds.values()

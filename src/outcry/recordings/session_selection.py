@@ -14,10 +14,11 @@ from outcry.market.instruments import Contract
 from outcry.market.ladder import RangeTooWide
 from outcry.market.snapshot import dump
 from outcry.recordings.completeness_check import CompletenessCheck, FoldedSession, minutes_by_recording
+from outcry.recordings.contributions import set_aside_by_recording, set_aside_in
 from outcry.recordings.import_report import SessionReport
 from outcry.recordings.recorded_session import RecordedSession
 from outcry.recordings.session_splitting import ImportContext, too_wide
-from outcry.recordings.staging import StagedDay
+from outcry.recordings.staged_day import StagedDay
 from outcry.recordings.tape_errors import TapeDamaged
 from outcry.sessions.completeness import activity_of, by_minute
 from outcry.sessions.recording_store import LONGEST_SESSION
@@ -101,9 +102,10 @@ class SessionBuilder:
                 except RangeTooWide as problem:
                     place = f"{session.trade_date}, with the rows already on tape"
                     raise too_wide(problem, contract, tick_e9, path, place) from problem
-                whole.counts.off_tick, whole.counts.out_of_order = (
-                    fold.counts.off_tick,
-                    fold.counts.out_of_order,
+                known = set_aside_by_recording(self._context.store, others)
+                whole.counts.off_tick, whole.counts.out_of_order = set_aside_in(
+                    session.open_ns,
+                    [*(day.set_aside for day in staged), *(known[row.id] or () for row in others)],
                 )
             folded = self.as_folded(whole, parts)
             if folded is not None:

@@ -13,7 +13,8 @@ from outcry.market.ladder import RangeTooWide
 from outcry.market.units import NANOS_PER_SECOND, price_text, size_text
 from outcry.recordings.file_model import FileRefused
 from outcry.recordings.recorded_session import RecordedSession
-from outcry.recordings.staging import Counts, StagingArea
+from outcry.recordings.staged_day import Counts
+from outcry.recordings.staging import StagingArea
 from outcry.recordings.tape import TapeFolder
 from outcry.sessions.store import SqlStore
 from outcry.trades import contract_lifetime
@@ -111,8 +112,7 @@ class SessionSplitter:
                 good, counts = fold.add(rows[first:last], tick_e9, int(late[first:last].sum()))
             except RangeTooWide as problem:
                 raise too_wide(problem, contract, tick_e9, self._path, batch.place) from problem
-            if len(good):
-                self._staging.add(contract, cell.trade_date, quality, good, counts)
+            self._staging.add(contract, cell.trade_date, quality, cell.session.open_ns, good, counts)
 
     def _check_lifetime(self, batch: Batch, trade_date: date) -> None:
         """Refuse trades of a contract on a date when it had expired or was not listed yet.

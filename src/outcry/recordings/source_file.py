@@ -4,12 +4,27 @@ import hashlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
-from outcry.recordings.file_model import FileRefused, ReadOptions
+from outcry.recordings.file_model import FileRefused, Reading, ReadOptions
 from outcry.recordings.formats.archive import CountedFile
+from outcry.sessions.store_model import FileRead, ReadAs
 
 _BUFFER_BYTES = 1 << 20
+
+
+class _Digests(NamedTuple):
+    of_import: str
+    of_bytes: str
+
+
+class _Identity(NamedTuple):
+    """Attributes of a file that differ after the file was changed or replaced."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
 
 
 class SourceFile:
@@ -41,16 +56,24 @@ class SourceFile:
             raise FileRefused(
                 self._path, "", "the file changed while it was read", "import it again when it is complete"
             )
-        return found
+        return found.of_import
 
-    def _hash(self) -> str:
+    def details(self, reading: Reading) -> FileRead:
+        """Return the file's digest and size, and how it was read. Waits until the whole file is hashed."""
+        assumed = reading.assumed
+        read_as = ReadAs(
+            reading.format, reading.source, self._options.contract, assumed.tz, assumed.stamp, assumed.scale
+        )
+        return FileRead(self._digest.result().of_bytes, self._before.size, reading.counts.rows, read_as)
+
+    def _hash(self) -> _Digests:
         digest, buffer = hashlib.sha256(), memoryview(bytearray(_BUFFER_BYTES))
         with CountedFile(self._path) as file:
             while not self._stopped.is_set() and (got := file.readinto(buffer)):
                 digest.update(buffer[:got])
-        of = self._options
+        of, of_bytes = self._options, digest.hexdigest()
         digest.update(repr((self._path.name, of.contract, of.format, of.tz, of.stamp)).encode())
-        return digest.hexdigest()
+        return _Digests(digest.hexdigest(), of_bytes)
 
     def __enter__(self) -> Self:
         return self
@@ -60,10 +83,9 @@ class SourceFile:
         self._thread.shutdown()
 
 
-def _identity(path: Path) -> tuple[int, ...]:
-    """Return attributes of a file that differ after the file was changed or replaced."""
+def _identity(path: Path) -> _Identity:
     try:
         found = path.stat()
     except OSError as problem:
         raise FileRefused(path, "", f"cannot read the file: {problem.strerror}") from problem
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return _Identity(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)

@@ -5,7 +5,7 @@ has no stored digest. Such a file is read completely, and its number of rows, it
 compared with its row in the database. Its prices cannot be verified.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from outcry.recordings.tape import TapeFolder
 from outcry.recordings.tape_errors import TapeDamaged
@@ -26,6 +26,23 @@ def verified(row: RecordingRow, tape: TapeFolder) -> tuple[str, str]:
         return found, _counted(row, tape)
     except TapeDamaged as problem:
         return "", str(problem)
+
+
+def verified_contributions(
+    store: SqlStore, tape: TapeFolder, recordings: Iterable[RecordingRow]
+) -> Iterator[str]:
+    """Check the tape files that have the rows of one import alone; yield an error message for each damaged one.
+
+    recordings: those whose files are verified already.
+    """
+    known = {row.path for row in recordings}
+    for one in store.contribution_files():
+        if one.file.path not in known:
+            try:
+                next(iter(tape.read(one.file, one.quality)), None)
+            except TapeDamaged as problem:
+                if store.tape_named([one.file.path]):  # a running service may have replaced the file
+                    yield str(problem)
 
 
 def add_digests(store: SqlStore, tape: TapeFolder) -> Iterator[str]:

@@ -9,16 +9,35 @@ from dataclasses import asdict
 from datetime import date
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, func, select
+from sqlalchemy import Connection, RowMapping, Select, and_, func, select
 
 from outcry.access.account_store import SqlAccounts
 from outcry.database import checksums, schema
 from outcry.database.checksums import Damaged
 from outcry.market.calendar import SessionKind
-from outcry.sessions.recording_store import SqlRecordings, day_of, every, of_contract, tuples, write_import
+from outcry.sessions.import_store import (
+    allow_again,
+    delete_base,
+    delete_imports,
+    of_contract,
+    tuples,
+    write_contributions,
+    write_import_row,
+)
+from outcry.sessions.recording_store import (
+    SqlRecordings,
+    day_of,
+    delete_recordings,
+    every,
+    write_recordings,
+)
 from outcry.sessions.store_model import (
+    NO_DETAILS,
+    Contribution,
     DamagedSession,
     DatasetRow,
+    FileRead,
+    ImportRow,
     RecordingId,
     RecordingRow,
     SessionRow,
@@ -55,18 +74,43 @@ class SqlStore(SqlAccounts, SqlRecordings):
 
     def commit_import(
         self, owner: int, digest: str, name: str, recordings: Sequence[RecordingRow],
-        sessions: Sequence[SessionRow], now_ns: int, *, imported: Sequence[RecordingId] = (),
-        fresh: Sequence[RecordingId] = (),
+        sessions: Sequence[SessionRow], now_ns: int, *, file: FileRead = NO_DETAILS,
+        contributions: Sequence[Contribution] = (), fresh: Sequence[RecordingId] = (),
     ) -> None:  # fmt: skip
         """Store all recordings and sessions of one file in one transaction, replacing those of the same identity.
 
-        digest: identifies the file, to recognise a repeated import; empty if the source is not a file. imported:
-        recordings that have rows of the file. fresh: recordings that now have rows of this file only, so that earlier
-        imports into them must be repeated to restore their rows.
+        digest: identifies the file, to recognise a repeated import; empty if the source is not a file. contributions:
+        the rows that the file added to each recording. fresh: recordings that lost the rows of earlier imports, except
+        of those with a tape file of their own, so that the others must be repeated to restore their rows.
         """
         with self._database.write() as connection:
-            write_import(connection, owner, digest, name, recordings, now_ns, imported, fresh)
+            allow_again(connection, owner, fresh)
+            write_recordings(connection, recordings)
+            write_contributions(connection, contributions)
+            if digest:
+                write_import_row(connection, ImportRow(owner, digest, name, now_ns, file))
             checksums.replace(connection, schema.sessions, [_plain(row) for row in sessions])
+
+    def forget_imports(
+        self, owner: int, digests: Sequence[str], *, removed: Sequence[RecordingId],
+        without_base: Sequence[RecordingId], recordings: Sequence[RecordingRow],
+        sessions: Mapping[str, Sequence[SessionRow]],
+    ) -> None:  # fmt: skip
+        """Delete imports with their contributions, and replace what depends on them, in one transaction.
+
+        removed: recordings that have no rows any more. without_base: recordings of which to delete the contribution
+        without a digest. recordings: those that have other rows now. sessions: all sessions of each contract whose
+        sessions may have changed.
+        """
+        table = schema.sessions
+        with self._database.write(patience_s=_PATIENCE_S) as connection:
+            delete_imports(connection, owner, digests)
+            delete_base(connection, owner, without_base)
+            delete_recordings(connection, owner, removed)
+            write_recordings(connection, recordings)
+            for contract, rows in sessions.items():
+                connection.execute(table.delete().where(table.c.owner == owner, table.c.contract == contract))
+                checksums.replace(connection, table, [_plain(row) for row in rows])
 
     def replace_sessions(self, owner: int, contract: str, sessions: Sequence[SessionRow]) -> None:
         """Replace all stored sessions of a contract in one transaction."""
@@ -84,11 +128,17 @@ class SqlStore(SqlAccounts, SqlRecordings):
         """
         with self._database.write(patience_s=_PATIENCE_S) as connection:
             named = schema.recordings.c.source == source
-            paths = list(connection.execute(select(schema.recordings.c.path).where(named)).scalars())
+            parts = schema.import_recordings
+            contributed = and_(parts.c.source == source, parts.c.path > "")
+            paths = {
+                *connection.execute(select(schema.recordings.c.path).where(named)).scalars(),
+                *connection.execute(select(parts.c.path).where(contributed)).scalars(),
+            }
             connection.execute(schema.recordings.delete().where(named))
+            connection.execute(parts.delete().where(parts.c.source == source))
             connection.execute(schema.sessions.delete().where(schema.sessions.c.source == source))
             also(connection, source)
-            return paths
+            return sorted(paths)
 
     def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:
         """Return the intact sessions of a product that these owners have, oldest first."""

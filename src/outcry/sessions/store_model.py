@@ -62,6 +62,94 @@ class RecordingRow:
         return self.contract, str(self.trade_date), self.source, self.quality.value
 
 
+#: Of sessions: open (ns UTC), rows left out because their price was off-tick, and rows that came out of order.
+SetAside = tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """The rows that one import, or all live feeds together, added to one recording.
+
+    A recording is the union of its contributions, merged in order of `position`. digest: identifies the import; empty
+    for live feeds, and for the rows of imports by versions that stored no contributions.
+
+    path: tape file with these rows alone. Several contributions with equal rows, and the recording itself, may share a
+    file. It is None if the rows are part of the contribution without a digest, and empty if the recording no longer has
+    them, because a live feed's recording replaced them. file_digest: SHA-256 of that file. set_aside: rows of the
+    import that are not on the tape, by session. Other fields are as in `RecordingRow`.
+    """
+
+    owner: int
+    digest: str
+    contract: str
+    trade_date: date
+    source: str
+    quality: Quality
+    position: int = 0
+    path: str | None = None
+    file_digest: str = ""
+    rows: int = 0
+    volume: int = 0
+    first_ns: int = 0
+    last_ns: int = 0
+    spans: tuple[tuple[int, int], ...] = ()
+    from_feed: bool = False
+    set_aside: SetAside = ()
+
+    @property
+    def file(self) -> TapeFile:
+        """The tape file with these rows alone, with its digest; `NO_FILE` if there is none."""
+        return TapeFile(self.path or "", self.file_digest)
+
+    @property
+    def recording(self) -> "RecordingId":
+        """The key of the recording that has these rows."""
+        return self.contract, str(self.trade_date), self.source, self.quality.value
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAs:
+    """How a file was read. A value is None if the file itself states it, or if it does not apply.
+
+    contract: the contract that the user named. tz: IANA zone of timestamps without a zone. stamp: whether the timestamp
+    of a bar is its `open` or its `close`. scale: factor that turned stored numbers into prices.
+    """
+
+    format: str
+    source: str
+    contract: str | None = None
+    tz: str | None = None
+    stamp: str | None = None
+    scale: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileRead:
+    """A file as an import read it. sha256: of its bytes. bytes: its size. rows: number of rows read.
+
+    The text is empty and the others are None for imports by versions that did not store them.
+    """
+
+    sha256: str = ""
+    bytes: int | None = None
+    rows: int | None = None
+    read_as: ReadAs | None = None
+
+
+NO_DETAILS = FileRead()
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRow:
+    """An import of a file at `at_ns` (ns UTC). digest: SHA-256 of the file's bytes, name and options."""
+
+    owner: int
+    digest: str
+    name: str
+    at_ns: int
+    file: FileRead = NO_DETAILS
+
+
 #: Rows of: hour of the week in the product's time zone (0 is Monday 0:00), minutes with a trade, open minutes.
 Activity = tuple[tuple[int, int, int], ...]
 

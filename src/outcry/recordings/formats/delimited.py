@@ -301,4 +301,4 @@ def open_table(path: Path, size: int, head: bytes, names: ContractNames, options
         yield from TableReader(table, dialect, selection, progress).batches(file)
         selection.finish(progress.counts.rows)
 
-    return FileReading(path, dialect.format, dialect.source, size, rows)
+    return FileReading(path, dialect.format, dialect.source, size, rows, assumed=dialect.assumed)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from outcry.recordings.file_model import FileRefused
+from outcry.recordings.file_model import Assumptions, FileRefused
 from outcry.recordings.formats.time_format import TimeFormat
 from outcry.trades.records import Quality
 
@@ -71,6 +71,13 @@ class Dialect:
     def bars(self) -> bool:
         """Return whether the rows are bars."""
         return "open" in self.columns
+
+    @property
+    def assumed(self) -> Assumptions:
+        """Return what the user's options and the rules of the format add to what the table itself states."""
+        stated = self.says_utc or self.written_zone is not None or not self.stamps.naive
+        stamp = None if not self.bars else "close" if self.ends else "open"
+        return Assumptions(tz=None if stated else self.zone, stamp=stamp)
 
 
 @dataclass(frozen=True, slots=True)

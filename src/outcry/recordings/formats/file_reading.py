@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outcry.recordings.file_model import FileRefused, ReadCounts
+from outcry.recordings.file_model import NOTHING_ASSUMED, Assumptions, FileRefused, ReadCounts
 from outcry.recordings.formats.archive import CountedFile
 from outcry.recordings.formats.decoder_errors import refuse_decoder_errors
 from outcry.trades.records import Batch
@@ -37,6 +37,7 @@ class FileReading:
     counts: ReadCounts = field(default_factory=ReadCounts)
     covered: tuple[tuple[int, int], ...] = ()
     replaces: bool = False
+    assumed: Assumptions = NOTHING_ASSUMED
     _file: CountedFile | None = field(default=None, repr=False)
 
     @property

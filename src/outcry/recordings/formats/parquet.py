@@ -65,7 +65,7 @@ def open_parquet(path: Path, names: ContractNames, options: ReadOptions) -> File
         yield from TableReader(table, dialect, selection, progress).batches(opened)
         selection.finish(progress.counts.rows)
 
-    return FileReading(path, dialect.format, dialect.source, file.size, rows)
+    return FileReading(path, dialect.format, dialect.source, file.size, rows, assumed=dialect.assumed)
 
 
 def _open(file: CountedFile) -> Any:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_MS
-from outcry.recordings.file_model import FileRefused, ReadOptions
+from outcry.recordings.file_model import Assumptions, FileRefused, ReadOptions
 from outcry.recordings.formats.archive import CountedFile, fill
 from outcry.recordings.formats.bar_checks import bar_length, refuse_broken_bars, refuse_repeats
 from outcry.recordings.formats.contract_filter import ContractFilter
@@ -62,12 +62,13 @@ def open_scid(path: Path, names: ContractNames, options: ReadOptions) -> FileRea
     selection = ContractFilter(path, names, options.contract)
     contract = selection.named_by_file(_day(sample[0], path))
     names.refuse_fractions(contract, path)
+    tick_e9 = names.universe.products[contract.root].tick_e9
+    multiplier = detect_multiplier(sample["close"][sample["volume"] > 0], tick_e9, path)
 
     def rows(opened: CountedFile, progress: ReadProgress) -> Generator[Batch]:
-        tick_e9 = names.universe.products[contract.root].tick_e9
         return _read(opened, ScidDecoder(path, contract, tick_e9, sample, progress), progress)
 
-    return FileReading(path, "scid", SOURCE, file.size, rows)
+    return FileReading(path, "scid", SOURCE, file.size, rows, assumed=Assumptions(scale=f"{multiplier:g}"))
 
 
 def read_header(file: CountedFile) -> int:
