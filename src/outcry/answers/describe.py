@@ -243,12 +243,16 @@ def _open_type(view: SessionView) -> OpenType | None:
 
 
 def hours(regular: Sequence[Session], zone: str) -> str:
-    """Return regular hours as text in a time zone, `09:30–16:15`, from the last full-length session of `regular`."""
+    """Return regular hours as text in a time zone, from the last full-length session of `regular`.
+
+    Such as `09:30–16:15`, or with a break `09:15–12:00, 13:00–16:30`; the end of a day is `24:00`.
+    """
     whole = next((s for s in reversed(regular) if not s.short), None)
-    if whole is None:
-        return ""
-    opened, closed = (
-        datetime.fromtimestamp(at // NANOS_PER_SECOND, ZoneInfo(zone))
-        for at in (whole.open_ns, whole.close_ns)
-    )
-    return f"{opened:%H:%M}–{closed:%H:%M}"
+    parts = [
+        (_clock(opened, zone), _clock(closed, zone)) for opened, closed in (whole.segments if whole else ())
+    ]
+    return ", ".join(f"{opened}–{'24:00' if closed == '00:00' else closed}" for opened, closed in parts)
+
+
+def _clock(at_ns: int, zone: str) -> str:
+    return f"{datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, ZoneInfo(zone)):%H:%M}"

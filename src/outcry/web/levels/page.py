@@ -4,7 +4,7 @@ The URL contains all choices of the view, so every choice is a link or a form.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast, get_args
 from urllib.parse import quote, urlencode
@@ -57,17 +57,17 @@ class View:
     q: str = ""
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> "View":
-        """Read the view from a URL's query; invalid values are ignored."""
+    def of(cls, query: Mapping[str, str], sectors: Collection[str]) -> "View":
+        """Read the view from a URL's query; invalid values are ignored. sectors: those of all products."""
 
-        def one(name: str, allowed: Sequence[str], usual: str) -> str:
+        def one(name: str, allowed: Collection[str], usual: str) -> str:
             return query[name] if query.get(name) in allowed else usual
 
         units = cast("Unit", one("units", get_args(Unit), "ticks"))
         text = "".join(letter for letter in query.get("q", "") if letter.isprintable()).strip()[:40]
         return cls(
             units,
-            one("sector", tuple(SECTORS), ""),
+            one("sector", sectors, ""),
             one("state", KINDS, ""),
             one("sort", ORDERS, "nearest"),
             text,
@@ -103,7 +103,8 @@ async def show(context: PageContext, request: PageRequest) -> Response:
     """Show the Levels page (`GET /`)."""
     if request.scope is None:
         raise NotSignedIn
-    view = View.of(request.http.query_params)
+    sectors = {product.sector for product in context.services.universe.products.values()}
+    view = View.of(request.http.query_params, sectors)
     rows = await context.ask(gather, context, request, request.scope, view)
     return context.page(request, "levels/page.html", **_values(request, view, rows))
 
@@ -169,9 +170,14 @@ def _values(request: PageRequest, view: View, rows: Sequence[Row]) -> dict[str, 
 
 
 def _held(rows: Sequence[Row]) -> dict[str, str]:
-    """Return the sectors that have at least one row, mapped to their displayed names."""
-    held = {row.symbol.sector for row in rows}
-    return {name: text for name, text in SECTORS.items() if name in held}
+    """Return the sectors that have at least one row, mapped to their displayed names.
+
+    A sector of the operator's own products has its name in the table.
+    """
+    held = dict.fromkeys(row.symbol.sector for row in rows)
+    return {name: text for name, text in SECTORS.items() if name in held} | {
+        name: name for name in held if name not in SECTORS
+    }
 
 
 async def go(context: PageContext, request: PageRequest) -> Response:
