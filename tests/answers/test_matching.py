@@ -113,7 +113,7 @@ def test_every_reason_has_its_values() -> None:
         for value in texts:
             said = reason(
                 part, "rth" if part == "hours" else value, "rth", str, basis="tpo", placement="range"
-            )  # type: ignore[arg-type]
+            )
             assert said.endswith(".")
             assert "%(" not in said
     assert all(text.islower() or "'" in text for text in HOURS.values())

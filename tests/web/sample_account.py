@@ -177,6 +177,11 @@ _CHOSEN: Mapping[str, tuple[str, ...]] = {
 _MORE: Mapping[str, tuple[str, ...]] = {
     "/": ("?units=points&sort=symbol", "?sector=index", "?q=nothing-goes-by-this"),
     "/s/{symbol}": ("?view=table", "?layout=split&sessions=10", "?layout=candles"),
+    "/match": (
+        "?symbol=ES",
+        "?symbol=ES&date=2026-03-03&poc=7032.5&vah=7043&val=7020.5",
+        "?symbol=ES&date=2026-03-03&poc=7000.25&vah=7100&val=6900",
+    ),
     "/alerts": ("?severity=critical", "?symbol=ES", "?day=2026-03-03", "?symbol=nothing"),
     "/account/webhooks/new": ("?target=email", "?target=slack"),
     "/account/webhooks/{webhook_id}": ("?outcome=dead", "?done=resent&count=3"),

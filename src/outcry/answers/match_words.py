@@ -5,7 +5,7 @@ Each text is looked up by its English wording; `locale/<language>/match.po` has 
 
 from collections.abc import Callable, Mapping
 
-from outcry.market.matching.setting import DAY, VARIANT, ZONE, Part, Value
+from outcry.market.matching.setting import DAY, VARIANT, ZONE, Value
 
 #: Translates a text.
 Words = Callable[[str], str]
@@ -40,7 +40,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "middle": "It shows the middle of a row as its level.",
         "edges": "It shows the middle of a row as POC, and the outer edges of the rows as VAL and VAH.",
     },
-    "poc_tie": {
+    "pocTie": {
         "lowest": "If several rows have the largest count, it takes the lowest.",
         "centre_high": "If several rows have the largest count, it takes the higher of two equally near to the centre.",
         "centre_low": "If several rows have the largest count, it takes the lower of two equally near to the centre.",
@@ -50,7 +50,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     "percent": {"*": "Its value area contains %(value)s %% of the profile. Ours contains %(ours)s %%."},
     "step": {"1": "Its value area grows by one row at a time. Ours grows by two."},
     "pair": {"trim": "Its value area stops inside a pair of rows. Ours adds both rows of a pair."},
-    "side_tie": {
+    "sideTie": {
         "down": "If both sides of its value area are equal, it adds the lower one. Ours adds the upper one.",
         "both": "If both sides of its value area are equal, it adds both. Ours adds the upper one.",
     },
@@ -70,10 +70,11 @@ def hours_text(hours: str, words: Words) -> str:
     return words(HOURS[hours])
 
 
-def reason(part: Part, value: Value, ours: Value, words: Words, *, basis: str, placement: str) -> str:
-    """Return why levels differ, as a sentence. basis, placement: those of the setting.
+def reason(part: str, value: Value, ours: Value, words: Words, *, basis: str, placement: str) -> str:
+    """Return why levels differ, as a sentence.
 
-    They tell what the length of bars means.
+    part: name of a field of `MatchedSetting` on the wire. basis, placement: those of the setting, which tell what the
+    length of bars means.
     """
     texts = REASONS[part]
     key = str(value)

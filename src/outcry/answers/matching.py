@@ -222,7 +222,7 @@ def _matched(match: Match, ours: Setting, tick_e9: int, *, trades: bool) -> Matc
         differences=[
             SettingDifference(
                 part=_wire_name(part), value=value, ours=other,
-                reason=reason(part, value, other, str, basis=method.basis, placement=method.placement),
+                reason=reason(_wire_name(part), value, other, str, basis=method.basis, placement=method.placement),
             )
             for part, value, other in differences(setting, ours, trades=trades)
         ],

@@ -12,11 +12,12 @@ import msgspec
 from outcry import __version__
 from outcry.api.endpoints import ENDPOINTS, Endpoint, Parameter
 from outcry.api.error_document import error_schema, refusal, refusals, refused
-from outcry.api.parameters import LONGEST_SYMBOL, PRICE_PATTERN
+from outcry.api.parameters import LONGEST_SYMBOL
 from outcry.api.recorded_examples import examples_of
 from outcry.api.stream_document import STREAM_ERRORS, STREAM_SCHEMAS, TICKET_SCHEME, stream_paths
 from outcry.api.webhook_document import webhooks
 from outcry.http.errors import JSON_TYPE
+from outcry.market.units import PRICE_PATTERN
 from outcry.wire.answers import DISCLAIMER
 from outcry.wire.webhooks import WebhookBody
 

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from urllib.parse import unquote_to_bytes
 
 from outcry.base.errors import InvalidParameter, MissingSymbol, UnknownSymbol
+from outcry.market.units import price_of_text
 
 LONGEST_SYMBOL = 64
 #: Maximum of a sequence number: the largest integer that JSON clients represent exactly.
@@ -16,10 +17,6 @@ LARGEST_NUMBER = 2**53 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,16}", re.ASCII)
-#: A price with at most nine decimals, as JSON and OpenAPI describe text.
-PRICE_PATTERN = r"-?[0-9]{1,9}(\.[0-9]{1,9})?"
-_PRICE = re.compile(PRICE_PATTERN, re.ASCII)
-_PRICE_DECIMALS = 9
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -84,10 +81,10 @@ def price_of(parameters: Mapping[str, str], name: str) -> int | None:
     text = parameters.get(name)
     if not text:
         return None
-    if not _PRICE.fullmatch(text):
+    found = price_of_text(text)
+    if found is None:
         raise InvalidParameter("invalid_parameter.price", parameter=name)
-    whole, _, decimals = text.partition(".")
-    return int(whole + decimals.ljust(_PRICE_DECIMALS, "0"))
+    return found
 
 
 def required_price_of(parameters: Mapping[str, str], name: str) -> int:

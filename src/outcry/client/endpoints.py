@@ -81,7 +81,14 @@ class Endpoints:
         bracket: Literal[15, 30, 60] | None = None,
         row: int | None = None,
         method: Literal[
-            "dalton", "cbot_1row", "dva68", "chart_patterns", "quantick", "earnforex", "linnsoft_a"
+            "dalton",
+            "cbot_1row",
+            "dva68",
+            "chart_patterns",
+            "quantick",
+            "earnforex",
+            "linnsoft_a",
+            "tradingview",
         ]
         | None = None,
         delta: Literal[0, 1] | None = None,
@@ -227,7 +234,14 @@ class AsyncEndpoints:
         bracket: Literal[15, 30, 60] | None = None,
         row: int | None = None,
         method: Literal[
-            "dalton", "cbot_1row", "dva68", "chart_patterns", "quantick", "earnforex", "linnsoft_a"
+            "dalton",
+            "cbot_1row",
+            "dva68",
+            "chart_patterns",
+            "quantick",
+            "earnforex",
+            "linnsoft_a",
+            "tradingview",
         ]
         | None = None,
         delta: Literal[0, 1] | None = None,

@@ -78,6 +78,7 @@ _METHODS = (
     Method("quantick", basis="volume", pair="trim", side_tie="down", poc_tie="lowest"),
     Method("earnforex", step=1, stop="floor", poc_tie="centre_high"),
     Method("linnsoft_a", poc_tie="centre_low"),
+    Method("tradingview", basis="volume"),  # its help states no rules for ties: those of the default
 )  # fmt: skip
 
 #: The presets by name; `dalton` is the default everywhere.

@@ -5,6 +5,7 @@ nanoseconds UTC (`at_ns`). A price that is not a whole number of ticks is never 
 `OffTickPrice`, and the importer counts it.
 """
 
+import re
 from functools import lru_cache
 
 PRICE_SCALE = 1_000_000_000
@@ -14,6 +15,7 @@ NANOS_PER_SECOND = 1_000_000_000
 NANOS_PER_MINUTE = 60 * NANOS_PER_SECOND
 NANOS_PER_HOUR = 60 * NANOS_PER_MINUTE
 NANOS_PER_DAY = 24 * NANOS_PER_HOUR
+_PRICE_DECIMALS = 9
 
 
 class OffTickPrice(ValueError):
@@ -43,6 +45,19 @@ def e9_from_text(text: str) -> int:
     if len(fraction) > 9:
         raise ValueError(f"{text!r} has more than nine decimals")
     return sign * (int(whole or "0") * PRICE_SCALE + int(fraction.ljust(9, "0")))
+
+
+#: A price with at most nine decimals, as a regular expression.
+PRICE_PATTERN = r"-?[0-9]{1,9}(\.[0-9]{1,9})?"
+_PRICE = re.compile(PRICE_PATTERN, re.ASCII)
+
+
+def price_of_text(text: str) -> int | None:
+    """Return a price in 10⁻⁹, exactly as it is written; None if the text is not a price of `PRICE_PATTERN`."""
+    if not _PRICE.fullmatch(text):
+        return None
+    whole, _, decimals = text.partition(".")
+    return int(whole + decimals.ljust(_PRICE_DECIMALS, "0"))
 
 
 def price_text(price_e9: int) -> str:

@@ -29,12 +29,14 @@ from outcry.web.page_context import Page
 from outcry.web.sign_in import links, openid, passkeys, second_factor, security
 from outcry.web.sign_in import page as signin
 from outcry.web.symbol import downloads
+from outcry.web.symbol import matching as match
 from outcry.web.symbol import page as symbol
 
 MODULES = (
     levels,
     symbol,
     downloads,
+    match,
     alerts,
     signin,
     links,

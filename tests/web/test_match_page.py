@@ -1,0 +1,48 @@
+"""The page `/match`: results in words, and errors beside the fields that they concern."""
+
+import html
+import json
+
+from tests.web.harness import WebHarness
+
+QUERY = "symbol=ES&date=2026-03-03&poc={}&vah={}&val={}"
+
+
+def test_our_own_levels_are_found_and_others_come_near(harness: WebHarness) -> None:
+    """The levels are those of the API for the same session."""
+    visitor = harness.visitor()
+    session = next(
+        each
+        for each in json.loads(visitor.get("/page/history?symbol=ES").body)["sessions"]
+        if each["date"] == "2026-03-03"
+    )
+    levels = [session[name] for name in ("poc", "vah", "val")]
+    exact = visitor.get(f"/match?{QUERY.format(*levels)}")
+    assert exact.status == 200
+    assert "These settings reproduce your levels" in exact.text
+    assert "this is Outcry's own setting" in html.unescape(exact.text)
+    near = visitor.get(f"/match?{QUERY.format('7,000', '9,000.5', 5000)}").text
+    assert "these come nearest" in near
+    by_volume = [session[name] for name in ("vpoc", "volumeVah", "volumeVal")]
+    assert "It counts volume (contracts)." in visitor.get(f"/match?{QUERY.format(*by_volume)}").text
+
+
+def test_errors_are_shown_beside_their_fields(harness: WebHarness) -> None:
+    visitor = harness.visitor()
+    wrong = visitor.get(f"/match?{QUERY.format('6650,25', 1, '')}")
+    assert wrong.status == 422
+    assert (
+        wrong.text.count("Enter a price such as 6650.25.") == 4
+    )  # of two fields, in the summary and beside them
+    swapped = visitor.get(f"/match?{QUERY.format(6650, 6600, 6700)}")
+    assert swapped.status == 422
+    assert "VAH is below VAL." in swapped.text
+    missing = visitor.get("/match?symbol=ES&date=2020-01-02&poc=1&vah=2&val=1")
+    assert missing.status == 422
+    assert 'href="#f-date"' in missing.text
+    unknown = visitor.get("/match?symbol=NOTHING&date=2026-03-03&poc=1&vah=2&val=1")
+    assert 'href="#f-symbol"' in unknown.text
+
+
+def test_the_symbol_page_links_to_it(harness: WebHarness) -> None:
+    assert 'href="/match?symbol=ES"' in harness.visitor().get("/s/ES").text
