@@ -30,14 +30,17 @@ from outcry.library.files import read_file
 from outcry.library.levels import ProfileLevels, Row
 from outcry.library.markup import html_of
 from outcry.library.price_ticks import FLOAT_ERROR_E9
+from outcry.library.sides import Deltas
 from outcry.library.terms import Terms, terms_of
 from outcry.library.times import Ints, span_text, time_text, zone_of
 from outcry.market.day_type import day_type
 from outcry.market.kernels import BulkFold
 from outcry.market.ladder import MAX_ROWS, Ladder, RangeTooWide, bracket_windows
 from outcry.market.methods import PRESETS, Method
-from outcry.market.profile import SessionProfile, levels_of, profile_of, volume_area
+from outcry.market.profile import SessionProfile, levels_of, profile_of
+from outcry.market.profile_settings import MAX_ROW_TICKS, ProfileSettings, RowPrices, in_rows, ladder_levels
 from outcry.market.units import PRICE_SCALE
+from outcry.market.volume_statistics import VolumeSums, volume_nodes
 
 __all__ = ["InvalidInput", "Profile", "Row", "profile"]
 
@@ -64,10 +67,12 @@ class Profile(ProfileLevels):
     def to_frame(self, library: str | None = None) -> Any:
         """Return the rows, highest price first, as a table with the columns `price`, `letters`, `tpos` and `volume`.
 
+        If the trades have sides, there is a column `delta` too.
+
         library: `pandas`, `polars` or `pyarrow`; None for the one that the program uses or has installed. Raises
         ImportError if there is none.
         """
-        names = ("price", "letters", "tpos", "volume")
+        names = ("price", "letters", "tpos", "volume", *(("delta",) if self.delta is not None else ()))
         return build_frame({name: [getattr(row, name) for row in self.rows] for name in names}, library)
 
     def _repr_html_(self) -> str:
@@ -80,6 +85,7 @@ def profile(
     tick_size: float | str | Decimal | None = None,
     window: tuple[Any, Any] | None = None,
     bracket_minutes: int = 30,
+    row_ticks: int = 1,
     method: str = "dalton",
     symbol: str | None = None,
     date: str | date | None = None,
@@ -94,15 +100,18 @@ def profile(
     data: the path of a file that `outcry import` reads, or a dataframe (pandas, Polars, also lazy, PyArrow), a numpy
     structured array or a mapping of arrays, in any row order. It has times (`ts`, `timestamp` and the like, or a
     datetime index) and either `price` and `size` (trades) or `open`, `high`, `low`, `close` and `volume` (bars, with
-    the time of their start). Names may have any case. Rows outside the window are ignored.
+    the time of their start). Names may have any case. Rows outside the window are ignored. A column `side` of trades
+    (`B` or `buy`, `A`, `S` or `sell`) gives the volume delta.
 
     Give either tick_size and window, or symbol and date. The window is half-open: two aware datetimes, ISO strings with
     a UTC offset, or int ns. symbol and date select the hours and the tick of that product on that trade date. date: a
     date, a datetime or Timestamp at midnight, a numpy datetime64 of a day, or ISO text. session: with symbol and date,
     `rth` (regular hours), `overnight` (from the previous regular close to the regular open) or `full` (both).
 
-    method: a name in `outcry.market.methods.PRESETS`. tz: IANA zone of times that have none; those of columns named
-    `ts`, `ts_event` or `…_utc` are UTC. stamp: `close` if the time of a bar is its end; a file must say which.
+    row_ticks: ticks of a row; rows are counted from price 0. A POC is the middle tick of its row, `val` and `vah` are
+    the outer ticks of theirs. method: a name in `outcry.market.methods.PRESETS`. tz: IANA zone of times that have none;
+    those of columns named `ts`, `ts_event` or `…_utc` are UTC. stamp: `close` if the time of a bar is its end; a file
+    must say which.
     contract: with a path, the contract to read, such as `ESZ3`. average_range: mean range of up to 20 earlier sessions,
     as a price difference; without it no day is a `non_trend`.
 
@@ -113,6 +122,8 @@ def profile(
         raise InvalidInput(f"Unknown method {method!r}", f"Use one of {', '.join(PRESETS)}.")
     if stamp not in (None, "open", "close"):
         raise InvalidInput(f"Invalid stamp {stamp!r}", "Use open or close.")
+    if not 1 <= row_ticks <= MAX_ROW_TICKS:
+        raise InvalidInput(f"Invalid row_ticks {row_ticks!r}", f"Use 1 to {MAX_ROW_TICKS}.")
     zone, terms = zone_of(tz), terms_of(tick_size, window, symbol, date, session)
     try:
         windows = bracket_windows(terms.segments, bracket_minutes)
@@ -134,11 +145,13 @@ def profile(
     asked = {
         "symbol": symbol, "contract": named, "date": terms.date, "session": terms.session,
         "window_ns": (terms.segments[0][0], terms.segments[-1][1]), "bracket_minutes": bracket_minutes,
+        "row_ticks": row_ticks,
     }  # fmt: skip
     try:
         if preset.placement == "close_up":
             return _of_closes(table, terms, preset, asked)
-        fold = _folded(table, terms, BulkFold(windows), bracket_minutes)
+        deltas = Deltas()
+        fold = _folded(table, terms, BulkFold(windows), bracket_minutes, deltas)
         ladder = fold.ladder()
     except RangeTooWide as problem:
         raise InvalidInput(
@@ -155,7 +168,8 @@ def profile(
     if terms.regular and bracket_minutes == _DAY_TYPE_MINUTES:
         average = None if average_range is None else round(average_range * PRICE_SCALE / terms.tick_e9)
         asked["day_type"] = day_type(found, average).value
-    return _shown(ladder, found, terms.tick_e9, preset, asked)
+    settings = ProfileSettings(preset, bracket_minutes=bracket_minutes, row_ticks=row_ticks)
+    return _shown(ladder, found, terms.tick_e9, settings, deltas.of(ladder), asked)
 
 
 def _starts(at_ns: Ints) -> Ints:
@@ -182,8 +196,10 @@ def _parts(table: Table, terms: Terms, rows: int) -> chain[Part]:
     return chain((first,), parts)
 
 
-def _folded(table: Table, terms: Terms, fold: BulkFold, bracket_minutes: int) -> BulkFold:
-    """Add the rows inside the window to a fold, and return it."""
+def _folded(
+    table: Table, terms: Terms, fold: BulkFold, bracket_minutes: int, deltas: Deltas
+) -> BulkFold:  # fmt: skip
+    """Add the rows inside the window to a fold and to the deltas, and return the fold."""
     names, fixed, tick_e9 = table.names, table.fixed, terms.tick_e9
     if not table.bars:
         for part in _parts(table, terms, _PART_ROWS):
@@ -192,6 +208,8 @@ def _folded(table: Table, terms: Terms, fold: BulkFold, bracket_minutes: int) ->
                 lambda part=part: sizes_of(part.columns["size"], names["size"], part.places),
             )
             fold.trades(part.at_ns, ticks, sizes)
+            if "side" in part.columns:
+                deltas.add(ticks, sizes, part.columns["side"])
         return fold
     bars = next(_parts(table, terms, len(table.at_ns)))
     columns, places = bars.columns, bars.places
@@ -240,6 +258,11 @@ def _of_closes(table: Table, terms: Terms, preset: Method, asked: dict[str, Any]
         raise InvalidInput(_NOTHING_TRADED, "Check the size or volume column.")
     order = np.argsort(part.at_ns[traded], kind="stable")
     ticks, sizes = ticks[traded][order], sizes[traded][order]
+    sums = VolumeSums.of_trades(ticks.tolist(), sizes.tolist())
+    size = asked["row_ticks"]
+    first, last = int(ticks[0]), int(ticks[-1])
+    lowest, highest = int(ticks.min()), int(ticks.max())
+    ticks = -(-ticks // size)
     low, rows = int(ticks.min()), int(ticks.max() - ticks.min()) + 1
     if rows > MAX_ROWS:
         raise RangeTooWide(low, low + rows - 1)
@@ -249,38 +272,64 @@ def _of_closes(table: Table, terms: Terms, preset: Method, asked: dict[str, Any]
     vpoc, volume_val, volume_vah, _ = levels_of(volume, preset)
 
     def price(row: int) -> float:
-        return (low + row) * tick_e9 / PRICE_SCALE
+        return tick_price((low + row) * size)
 
+    def tick_price(tick: int) -> float:
+        return tick * tick_e9 / PRICE_SCALE
+
+    nodes = volume_nodes(volume)
     return Profile(
         poc=price(poc), vah=price(vah), val=price(val), vpoc=price(vpoc), ib_high=math.nan, ib_low=math.nan,
-        high=price(rows - 1), low=price(0), poc_candidates=[price(row) for row in tied],
+        high=tick_price(highest), low=tick_price(lowest), poc_candidates=[price(row) for row in tied],
         poor_high=False, poor_low=False, single_prints=[], method=preset.name, tick_size=tick_e9 / PRICE_SCALE,
-        volume_vah=price(volume_vah), volume_val=price(volume_val),
-        open=price(int(ticks[0]) - low), close=price(int(ticks[-1]) - low),
+        volume_vah=price(volume_vah), volume_val=price(volume_val), open=tick_price(first), close=tick_price(last),
         rows=[Row(price(row), "", tpos[row], volume[row]) for row in reversed(range(rows)) if tpos[row]],
-        **asked,
+        high_volume_nodes=[price(row) for row in nodes.high], low_volume_nodes=[price(row) for row in nodes.low],
+        **_vwap(sums, tick_e9), **asked,
     )  # fmt: skip
 
 
 def _shown(
-    ladder: Ladder, found: SessionProfile, tick_e9: int, preset: Method, asked: dict[str, Any]
-) -> Profile:
+    ladder: Ladder, found: SessionProfile, tick_e9: int, settings: ProfileSettings, deltas: list[int] | None,
+    asked: dict[str, Any],
+) -> Profile:  # fmt: skip
     def price(ticks: int) -> float:
         return ticks * tick_e9 / PRICE_SCALE
 
-    volume_low, volume_high = volume_area(ladder, preset)
-    marks = ladder.letters()
-    rows = [
-        Row(price(ladder.low_ticks + row), marks[row], found.tpos[row], ladder.volume[row])
-        for row in reversed(range(len(marks)))
-    ]
+    size, levels, rows = (
+        settings.row_ticks,
+        ladder_levels(ladder, settings),
+        in_rows(ladder, settings.row_ticks),
+    )
+    prices, nodes = RowPrices(rows.low_ticks, size), volume_nodes(rows.volume)
+    marks, tpos = rows.letters(), rows.tpo_counts()
+    of_rows: list[int | None] = [None] * len(marks)
+    if deltas is not None:
+        sums = [0] * len(marks)
+        for tick, delta in enumerate(deltas, ladder.low_ticks):
+            sums[tick // size - rows.low_ticks] += delta
+        of_rows = [*sums]
     return Profile(
-        poc=price(found.poc), vah=price(found.vah), val=price(found.val), vpoc=price(found.vpoc),
+        poc=price(levels.poc), vah=price(levels.vah), val=price(levels.val), vpoc=price(levels.vpoc),
         ib_high=price(found.ib_high), ib_low=price(found.ib_low), high=price(found.high), low=price(found.low),
-        poc_candidates=[price(ticks) for ticks in found.poc_candidates],
+        poc_candidates=[price(ticks) for ticks in levels.poc_candidates],
         poor_high=found.poor_high, poor_low=found.poor_low,
         single_prints=[(price(low), price(high)) for low, high in found.single_prints],
-        volume_vah=price(volume_high), volume_val=price(volume_low),
+        volume_vah=price(levels.volume_vah), volume_val=price(levels.volume_val),
         open=price(found.open), close=price(found.close),
-        rows=rows, method=preset.name, tick_size=tick_e9 / PRICE_SCALE, **asked,
+        rows=[
+            Row(price(prices.low(row)), marks[row], tpos[row], rows.volume[row], of_rows[row])
+            for row in reversed(range(len(marks)))
+        ],
+        high_volume_nodes=[price(prices.middle(row)) for row in nodes.high],
+        low_volume_nodes=[price(prices.middle(row)) for row in nodes.low],
+        delta=None if deltas is None else sum(deltas), method=settings.method.name,
+        tick_size=tick_e9 / PRICE_SCALE, **_vwap(VolumeSums.of(ladder.volume, ladder.low_ticks), tick_e9), **asked,
     )  # fmt: skip
+
+
+def _vwap(sums: VolumeSums, tick_e9: int) -> dict[str, float]:
+    middle, deviation = sums.vwap_e9(tick_e9), sums.deviation_e9(tick_e9)
+    if middle is None or deviation is None:
+        return {}
+    return {"vwap": middle / PRICE_SCALE, "vwap_deviation": deviation / PRICE_SCALE}

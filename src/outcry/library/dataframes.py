@@ -30,9 +30,10 @@ Places = NDArray[np.intp] | range
 class Table(NamedTuple):
     """Trades or bars as arrays of equal length.
 
-    at_ns: times (ns UTC). columns: `price` and `size`, or `open` to `volume`. names: the user's name of each of these
-    columns. contracts: a column that names each row's contract. traded: the rows that are trades; None if all are.
-    fixed: prices are integers in units of 10⁻⁹. origin: name of the file that the rows come from.
+    at_ns: times (ns UTC). columns: `price`, `size` and maybe `side`, or `open` to `volume`. names: the user's name of
+    each of these columns but `side`. contracts: a column that names each row's contract. traded: the rows that are
+    trades; None if all are. fixed: prices are integers in units of 10⁻⁹. origin: name of the file that the rows come
+    from.
     """
 
     at_ns: Ints
@@ -110,7 +111,10 @@ def table_of(data: Any, zone: tzinfo | None) -> Table:
     chosen = _roles(plain, names)
     stamp = _stamp_name(plain, found)
     databento = "ts_event" in lower and bool(lower.keys() & _DATABENTO)
-    more = {"symbol": _first(plain, NAMES["symbol"]), "action": lower.get("action") if databento else None}
+    more = {
+        "symbol": _first(plain, NAMES["symbol"]), "action": lower.get("action") if databento else None,
+        "side": _first(plain, NAMES["side"]) if "price" in chosen else None,
+    }  # fmt: skip
     wanted = {role: name for role, name in more.items() if name} | chosen
     table = _selected(found, list(dict.fromkeys([*wanted.values(), *([stamp] if stamp else [])])))
     columns = {role: _array(table[name]) for role, name in wanted.items()}
@@ -119,7 +123,7 @@ def table_of(data: Any, zone: tzinfo | None) -> Table:
     action = columns.pop("action", None)
     return Table(
         times_of(times, zone),
-        {role: columns[role] for role in chosen},
+        {role: columns[role] for role in (*chosen, "side") if role in columns},
         chosen,
         contracts=columns.get("symbol"),
         traded=None if action is None else np.isin(action.astype("U1"), ["T"]),

@@ -128,6 +128,8 @@ def _lots(found: Found, key: tuple[Contract, Quality]) -> int:
 def _table(rows: Rows, quality: Quality, origin: str) -> Table:
     names = ("price", "size") if quality is Quality.TICKS else ("open", "high", "low", "close", "volume")
     columns: dict[str, Any] = {name: np.ascontiguousarray(rows[name]) for name in names}
+    if quality is Quality.TICKS:
+        columns["side"] = rows["side"]
     at_ns = np.ascontiguousarray(rows["ts_event"])
     return Table(at_ns, columns, {name: name for name in names}, fixed=True, origin=shown(origin))
 

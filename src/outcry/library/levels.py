@@ -6,12 +6,16 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One price level of a profile: the brackets that traded there, and the volume in lots."""
+    """One price level of a profile: the brackets that traded there, and the volume in lots.
+
+    price: the lowest price of the row. delta: lots of aggressive buyers minus those of sellers; None without sides.
+    """
 
     price: float
     letters: str
     tpos: int
     volume: int
+    delta: int | None = None
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,10 @@ class ProfileLevels:
 
     poc, vah, val: by the method's basis, TPOs by default; vpoc, volume_vah, volume_val: by volume. rows: highest price
     first. day_type: by the rules of docs/explanation/levels.md; None unless the session is regular and in half-hours.
+
+    vwap, vwap_deviation: volume-weighted average price and its standard deviation; not a number without volume.
+    high_volume_nodes, low_volume_nodes: peaks of the volume and the valleys between them, ascending
+    (docs/reference/profiles.md). delta: sum of the rows' deltas; None without sides. row_ticks: ticks of a row.
 
     symbol, date, session: what the user asked for; None for a window of the user's own. contract: its key, if the file
     names it. window_ns: start and end (ns UTC) of the session, end excluded.
@@ -51,3 +59,9 @@ class ProfileLevels:
     session: str | None = None
     window_ns: tuple[int, int] = (0, 0)
     bracket_minutes: int = 30
+    row_ticks: int = 1
+    vwap: float = float("nan")
+    vwap_deviation: float = float("nan")
+    high_volume_nodes: list[float] = field(default_factory=list)
+    low_volume_nodes: list[float] = field(default_factory=list)
+    delta: int | None = None

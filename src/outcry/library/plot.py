@@ -7,7 +7,7 @@ extra `plot`.
 from typing import Any
 
 from outcry.base.extras import MissingExtra
-from outcry.library.levels import ProfileLevels
+from outcry.library.levels import ProfileLevels, Row
 from outcry.library.titles import method_of, price_of, tick_e9_of, title_of
 from outcry.market.units import PRICE_SCALE
 
@@ -70,8 +70,8 @@ def _letters(profile: ProfileLevels, ax: Any, group: int) -> None:
     for start in range(0, len(profile.rows), group):
         rows = profile.rows[start : start + group]
         marks = dict.fromkeys(mark for row in reversed(rows) for mark in row.letters)
-        ink = POC if any(row.price == profile.poc for row in rows) else INK
-        price = sum(row.price for row in rows) / len(rows)
+        ink = POC if any(_has(profile, row, profile.poc) for row in rows) else INK
+        price = sum(row.price for row in rows) / len(rows) + _to_middle(profile)
         for column, mark in enumerate(sorted(marks, key=_order) if group > 1 else rows[0].letters):
             ax.text(
                 column,
@@ -86,15 +86,26 @@ def _letters(profile: ProfileLevels, ax: Any, group: int) -> None:
             )
 
 
+def _has(profile: ProfileLevels, row: Row, price: float) -> bool:
+    """Return whether a price is one of the ticks of a row."""
+    return 0 <= round((price - row.price) / profile.tick_size) < profile.row_ticks
+
+
+def _to_middle(profile: ProfileLevels) -> float:
+    """Return the distance from the lowest tick of a row to its middle."""
+    return profile.tick_size * (profile.row_ticks - 1) / 2
+
+
 def _order(mark: str) -> tuple[bool, str]:
     return not mark.isupper(), mark
 
 
 def _volume(profile: ProfileLevels, ax: Any, widest: int) -> None:
     most = max((row.volume for row in profile.rows), default=0) or 1
+    to_middle, height = _to_middle(profile), profile.tick_size * profile.row_ticks * 0.9
     ax.barh(
-        [row.price for row in profile.rows], [row.volume / most * _VOLUME_WIDTH for row in profile.rows],
-        height=profile.tick_size * 0.9, left=widest + 1.5, color=VOLUME, zorder=1, linewidth=0, label="Volume",
+        [row.price + to_middle for row in profile.rows], [row.volume / most * _VOLUME_WIDTH for row in profile.rows],
+        height=height, left=widest + 1.5, color=VOLUME, zorder=1, linewidth=0, label="Volume",
     )  # fmt: skip
 
 

@@ -40,6 +40,16 @@ class VolumeSums:
             sum(price * price * lots for price, lots in rows),
         )
 
+    @staticmethod
+    def of_trades(price_ticks: Sequence[int], lots: Sequence[int]) -> "VolumeSums":
+        """Return the sums over trades. The sequences are equally long."""
+        trades = list(zip(price_ticks, lots, strict=True))
+        return VolumeSums(
+            sum(lots),
+            sum(price * size for price, size in trades),
+            sum(price * price * size for price, size in trades),
+        )
+
     def vwap_e9(self, tick_e9: int) -> int | None:
         """Return the volume-weighted average price, rounded to 10⁻⁹ (half up); None without volume."""
         if not self.lots:
