@@ -169,6 +169,7 @@ def test_a_response_written_in_one_piece_is_the_one_uvicorn_writes(
             bodiless = request_line.startswith("HEAD") or ("symbol=ES" in request_line and "None" in more)
             answers.append(ID.sub(b"ID", masked(wire.read(bodiless=bodiless))))
             if "close" in more:
+                assert b"\r\nconnection: close\r\n" in answers[-1]
                 assert wire.closed_within(30)
     assert answers[0] == answers[1]
 

@@ -220,6 +220,9 @@ class StrictProtocol(HttpToolsProtocol):
         self.url, self.expect_100_continue = url, expects
         self.headers.extend(headers)
         super().on_headers_complete()
+        if not cast("HttpRequestParser", self.parser).should_keep_alive():
+            # Older versions of uvicorn read `Connection: close` only when they write the headers of a response.
+            self.cycle.keep_alive = False
         self._own_body = bool(self._body_left) and self._upgrades
         self._unanswered += 1
         self._extend(TRANSPORT, self.transport)
