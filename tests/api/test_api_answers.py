@@ -9,7 +9,9 @@ import pytest
 from tests.api.harness import SECOND, Harness, build_harness, known, served
 from tests.timeouts import wait_until
 
+from outcry.answers.matching import GivenPrices
 from outcry.answers.profile_sources import ProfileRequest
+from outcry.base.errors import Occupied
 from outcry.database.errors import StoreBusy
 
 LEVELS = "/api/levels?symbol=ES"
@@ -48,6 +50,10 @@ def test_levels_have_exactly_the_interfaces_fields(harness: Harness) -> None:
         ("/api/levels?symbol=+ES+", ("levels", 1, "ES")),
         ("/api/symbols", ("symbols", 1, None)),
         ("/api/profile?symbol=ES", ("profile", 1, "ES", None)),
+        (
+            "/api/match?symbol=ES&date=2026-01-02&poc=6900.25&vah=6912&val=-0.0000005&vpoc=1",
+            ("match", 1, "ES", "2026-01-02", GivenPrices(6_900_250_000_000, 6_912 * 10**9, -500, 10**9)),
+        ),
         ("/api/profile?symbol=ES&date=2026-01-02", ("profile", 1, "ES", "2026-01-02")),
         ("/api/profile?symbol=ES&date=", ("profile", 1, "ES", None)),
         (
@@ -117,6 +123,16 @@ def test_python_names_do_not_reach_the_wire(harness: Harness) -> None:
         ("/api/levels?symbol=%ff", 400, "invalid_parameter", None),
         ("/api/levels?symbol=%ed%a0%80", 400, "invalid_parameter", None),
         ("/api/profile?symbol=ES&date=2026-02-30", 400, "invalid_parameter", "date"),
+        ("/api/match?symbol=ES&poc=1&vah=2&val=1", 400, "invalid_parameter", "date"),
+        ("/api/match?symbol=ES&date=2026-01-02&poc=1&vah=2", 400, "invalid_parameter", "val"),
+        ("/api/match?symbol=ES&date=2026-01-02&poc=1e3&vah=2&val=1", 400, "invalid_parameter", "poc"),
+        ("/api/match?symbol=ES&date=2026-01-02&poc=.5&vah=2&val=1", 400, "invalid_parameter", "poc"),
+        (
+            "/api/match?symbol=ES&date=2026-01-02&poc=1&vah=2&val=0.1234567891",
+            400,
+            "invalid_parameter",
+            "val",
+        ),
         ("/api/profile?symbol=ES&date=20260102", 400, "invalid_parameter", "date"),
         ("/api/profile?symbol=ES&date=2026-W01-1", 400, "invalid_parameter", "date"),
         ("/api/profile?symbol=ES&date=2026-01-02%0A", 400, "invalid_parameter", "date"),
@@ -425,3 +441,12 @@ def test_until_the_store_has_answered_the_service_is_starting() -> None:
 
 def test_bodies_on_reads_are_ignored(harness: Harness) -> None:
     assert harness.get(LEVELS, harness.key(), body=b"x" * 5000).status == 200
+
+
+def test_a_search_is_refused_while_another_runs(harness: Harness) -> None:
+    """`Retry-After` is in whole seconds, rounded up."""
+    harness.query.failure = Occupied("rate_limited.match", retry_after_ms=1500)
+    reply = harness.get("/api/match?symbol=ES&date=2026-01-02&poc=1&vah=2&val=1", harness.key())
+    body = json.loads(reply.body)
+    assert (reply.status, body["code"], body["retry_after_ms"]) == (429, "rate_limited", 1500)
+    assert reply.headers["retry-after"] == "2"

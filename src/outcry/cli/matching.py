@@ -2,7 +2,6 @@
 
 import sys
 from datetime import date
-from decimal import Decimal
 from typing import Annotated
 
 import msgspec
@@ -15,22 +14,21 @@ from outcry.app.settings import read_settings
 from outcry.base.errors import NoLicensedSource, NotFound, UnknownSymbol
 from outcry.cli.columns import MATCHES
 from outcry.cli.tables import Cell, Output, print_rows
-from outcry.market.units import PRICE_SCALE
+from outcry.market.units import price_of_text
 from outcry.wire.match import MatchAnswer, MatchedSetting
 
 #: All recordings of the operator, who owns the data folder.
 _OPERATOR = Scope(VISITOR, (Grant("everyone", "completed", (), None, None, 0),))
-_MOST_DECIMALS = 9
 
 
 def match(
     symbol: str,
     day: date,
     *,
-    poc: Decimal,
-    vah: Decimal,
-    val: Decimal,
-    vpoc: Decimal | None = None,
+    poc: str,
+    vah: str,
+    val: str,
+    vpoc: str | None = None,
     output: Output = None,
     data: Annotated[str | None, Parameter(name="--data")] = None,
 ) -> int:
@@ -65,13 +63,12 @@ def match(
     data
         Data folder. Default: OUTCRY_DATA.
     """
-    prices = [price for price in (poc, vah, val, vpoc) if price is not None]
-    wrong = next((price for price in prices if not _is_price(price)), None)
-    if wrong is not None:
-        return _refuse(f"{wrong} is not a price. Use a decimal number such as 6650.25.", 2)
-    if vah < val:
+    try:
+        given = GivenPrices(_price(poc), _price(vah), _price(val), None if vpoc is None else _price(vpoc))
+    except ValueError as problem:
+        return _refuse(str(problem), 2)
+    if given.vah_e9 < given.val_e9:
         return _refuse(f"--vah {vah} is below --val {val}. Swap the two prices.", 2)
-    given = GivenPrices(_e9(poc), _e9(vah), _e9(val), None if vpoc is None else _e9(vpoc))
     with open_installation(read_settings(data=data)) as installation:
         now_ns = installation.clock.now_ns()
         try:
@@ -91,8 +88,8 @@ def match(
 def _print(answer: MatchAnswer, output: Output) -> None:
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(answer)).decode())
-        return
-    print_rows(MATCHES, map(_row, answer.matches), output)
+    else:
+        print_rows(MATCHES, map(_row, answer.matches), output)
     if answer.recording == "profile":
         print(
             "outcry: The trades of this session are not on the tape, so only its stored profile was searched.",
@@ -116,13 +113,12 @@ def _row(found: MatchedSetting) -> list[Cell]:
     ]  # fmt: skip
 
 
-def _is_price(price: Decimal) -> bool:
-    exponent = price.as_tuple().exponent
-    return isinstance(exponent, int) and exponent >= -_MOST_DECIMALS and abs(price) < PRICE_SCALE
-
-
-def _e9(price: Decimal) -> int:
-    return int(price * PRICE_SCALE)
+def _price(text: str) -> int:
+    """Return a price in 10⁻⁹. Raises `ValueError`."""
+    found = price_of_text(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a price. Use a decimal number such as 6650.25.")
+    return found
 
 
 def _refuse(message: str, status: int) -> int:
