@@ -12,7 +12,10 @@ from tests.e2e.test_replay_command import Service, command, outcry, serving
 from tests.recordings.sample_files import scid, scid_ticks
 from tests.timeouts import wait_until
 
+from outcry.access.key_format import compose
 from outcry.base.clock import SystemClock
+from outcry.market.reference import PRODUCT_COLUMNS
+from outcry.market.reference_hours import HOURS_COLUMNS
 from outcry.trades.feed import Event, Status, Trades
 from outcry.trades.reference_tables import load_reference
 
@@ -93,6 +96,28 @@ def test_a_growing_file_is_pushed_and_an_end_is_a_clean_one(tmp_path: Path) -> N
         # A new run repeats its rows, and the service recognises new ones by its own log.
         again = harness.prices()[known:]
         assert again == [6000.0, 6000.25, 6000.5, 6000.75, 6001.0, 6001.25]
+
+
+def test_instruments_of_the_user_are_read_beside_the_configuration(tmp_path: Path) -> None:
+    """ZZZ is no product of ours: without its tables the name of its file has no contract."""
+    name = f"ZZZ{FILE[2:]}"
+    (tmp_path / "agent.toml").write_text(f'service = "http://127.0.0.1:9"\n[[feed]]\nscid = "{name}"\n')
+    (tmp_path / name).write_bytes(scid() + ticks(6000.0, ago_s=600))
+    call = ("agent", "check", "--config", str(tmp_path / "agent.toml"))
+    key = compose(1)
+    before = outcry(*call, OUTCRY_KEY=key)
+    assert (before.returncode, "the file name has no contract" in before.stderr) == (2, True)
+    folder = tmp_path / "instruments"
+    folder.mkdir()
+    own = "2026-11-23,\n"
+    (folder / "products.csv").write_text(
+        f"{PRODUCT_COLUMNS}\nZZZ,Own,CME,index,,0.25,1,points,HMUZ,,,America/New_York,none,third_friday,none,1,,,test,{own}"
+    )
+    (folder / "sessions.csv").write_text(
+        f"{HOURS_COLUMNS}\nZZZ,,Mon-Sun,2020-01-01,,00:00-24:00,00:00-24:00,test,{own}"
+    )
+    after = outcry(*call, OUTCRY_KEY=key)
+    assert f"ZZZ{ESZ.key[2:]}\tsubscribed\tok" in after.stdout
 
 
 def test_a_service_that_is_away_is_waited_for(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from outcry.live.model import LogInUse
 
 if TYPE_CHECKING:
     from outcry.agent.agent import Agent
+    from outcry.market.calendar import Calendar
 
 agent = App(
     name="agent",
@@ -55,8 +56,8 @@ def run(*, config: _Config = None, log: Literal["text", "json"] = "text", insecu
         Allow unencrypted HTTP to a service on another machine. The key and the trades are then readable on the network.
     """
     try:
-        plan, means = _plan(config, insecure=insecure)
-        return asyncio.run(_run(plan, means, log))
+        plan, means, calendar = _plan(config, insecure=insecure)
+        return asyncio.run(_run(plan, means, calendar, log))
     except BadConfig as problem:
         print(f"outcry agent: {problem}", file=sys.stderr)
         return 2
@@ -106,7 +107,7 @@ def check(*, config: _Config = None, insecure: bool = False, output: Output = No
     from outcry.cli.agent_words import check_row  # noqa: PLC0415
 
     try:
-        plan, means = _plan(config, insecure=insecure)
+        plan, means, _ = _plan(config, insecure=insecure)
     except BadConfig as problem:
         print(f"outcry agent: {problem}", file=sys.stderr)
         return 2
@@ -115,17 +116,22 @@ def check(*, config: _Config = None, insecure: bool = False, output: Output = No
     return 0 if all(row.passed is not False for row in rows) else 1
 
 
-def _plan(config: Path | None, *, insecure: bool) -> tuple[Plan, Means]:
-    """Read the configuration file; return its content, and the objects that create its feeds. Raises `BadConfig`."""
+def _plan(config: Path | None, *, insecure: bool) -> tuple[Plan, Means, "Calendar"]:
+    """Read the configuration file; return its content, the objects that create its feeds, and the calendar.
+
+    The user's own instruments are beside the file, in `instruments/`. Raises `BadConfig` and `BadReference`.
+    """
     from outcry.base.clock import SystemClock  # noqa: PLC0415
     from outcry.feeds.adapters import adapters  # noqa: PLC0415 - only two commands need them
     from outcry.trades.reference_tables import load_reference  # noqa: PLC0415
 
-    means = Means(load_reference().universe, SystemClock(), adapters)
-    return read_plan(config or default_path(os.environ), os.environ, means, insecure=insecure), means
+    path = config or default_path(os.environ)
+    reference = load_reference(path.parent)
+    means = Means(reference.universe, SystemClock(), adapters)
+    return read_plan(path, os.environ, means, insecure=insecure), means, reference.calendar
 
 
-async def _run(plan: Plan, means: Means, log: str) -> int:
+async def _run(plan: Plan, means: Means, calendar: "Calendar", log: str) -> int:
     """Run the agent until a signal. Then stop it after it has sent what the service still accepts."""
     from outcry.agent.agent import Agent, Source  # noqa: PLC0415 - imports the live engine
     from outcry.agent.feed_runner import MarketContext  # noqa: PLC0415
@@ -133,14 +139,13 @@ async def _run(plan: Plan, means: Means, log: str) -> int:
     from outcry.agent.spool import Spool  # noqa: PLC0415
     from outcry.cli.agent_words import as_json, as_lines  # noqa: PLC0415
     from outcry.live.file_log import FileLog  # noqa: PLC0415
-    from outcry.trades.reference_tables import load_reference  # noqa: PLC0415
 
     plan.spool.mkdir(mode=0o700, parents=True, exist_ok=True)
     shown = log == "text" and sys.stderr.isatty()
     report: Callable[..., object] = as_json(means.clock) if log == "json" else as_lines(means.clock)
     file_log = FileLog(plan.spool)
     with file_log.exclusively():
-        market = MarketContext(means.universe, load_reference().calendar, means.clock)
+        market = MarketContext(means.universe, calendar, means.clock)
         spool = Spool(file_log, plan.spool, plan.spool_limit_bytes)
         sources = [Source(feed.name, feed.make()) for feed in plan.feeds]
         working = Agent(sources, spool, HttpTransport(plan.service), market, discard if shown else report)
