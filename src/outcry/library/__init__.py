@@ -31,7 +31,7 @@ from outcry.library.levels import ProfileLevels, Row
 from outcry.library.markup import html_of
 from outcry.library.price_ticks import FLOAT_ERROR_E9
 from outcry.library.sides import Deltas
-from outcry.library.terms import Terms, terms_of
+from outcry.library.terms import Terms, size_step_e9, terms_of
 from outcry.library.times import Ints, span_text, time_text, zone_of
 from outcry.market.day_type import day_type
 from outcry.market.kernels import BulkFold
@@ -41,6 +41,8 @@ from outcry.market.profile import SessionProfile, levels_of, profile_of
 from outcry.market.profile_settings import MAX_ROW_TICKS, ProfileSettings, RowPrices, in_rows, ladder_levels
 from outcry.market.units import PRICE_SCALE
 from outcry.market.volume_statistics import VolumeSums, volume_nodes
+from outcry.wire.answers import Size
+from outcry.wire.answers import size as size_of
 
 __all__ = ["InvalidInput", "Profile", "Row", "profile"]
 
@@ -94,6 +96,7 @@ def profile(
     stamp: str | None = None,
     contract: str | None = None,
     average_range: float | None = None,
+    size_step: float | str | Decimal | None = None,
 ) -> Profile:
     """Compute the profile of one session.
 
@@ -113,7 +116,8 @@ def profile(
     those of columns named `ts`, `ts_event` or `…_utc` are UTC. stamp: `close` if the time of a bar is its end; a file
     must say which.
     contract: with a path, the contract to read, such as `ESZ3`. average_range: mean range of up to 20 earlier sessions,
-    as a price difference; without it no day is a `non_trend`.
+    as a price difference; without it no day is a `non_trend`. size_step: with tick_size, the smallest size of an
+    instrument that is traded in fractions, such as 0.001; then volumes may be fractions.
 
     Raises InvalidInput, a ValueError, with the problem, the value, a remedy and the row if there is one.
     """
@@ -125,6 +129,7 @@ def profile(
     if not 1 <= row_ticks <= MAX_ROW_TICKS:
         raise InvalidInput(f"Invalid row_ticks {row_ticks!r}", f"Use 1 to {MAX_ROW_TICKS}.")
     zone, terms = zone_of(tz), terms_of(tick_size, window, symbol, date, session)
+    step_e9 = size_step_e9(size_step, symbol)
     try:
         windows = bracket_windows(terms.segments, bracket_minutes)
     except ValueError as problem:
@@ -133,13 +138,13 @@ def profile(
         ) from problem
     named: str | None = None
     if isinstance(data, (str, PathLike)):
-        table, named = read_file(data, terms, contract=contract, zone=zone, stamp=stamp)
+        table, named = read_file(data, terms, contract=contract, zone=zone, stamp=stamp, size_step_e9=step_e9)
     elif contract is not None:
         raise InvalidInput(
             "contract selects rows of a file, but data is a table", "Select the rows yourself."
         )
     else:
-        table = table_of(data, zone)
+        table = table_of(data, zone)._replace(size_step_e9=step_e9)
         if table.bars and stamp == "close":
             table = table._replace(at_ns=_starts(table.at_ns))
     asked = {
@@ -169,7 +174,7 @@ def profile(
         average = None if average_range is None else round(average_range * PRICE_SCALE / terms.tick_e9)
         asked["day_type"] = day_type(found, average).value
     settings = ProfileSettings(preset, bracket_minutes=bracket_minutes, row_ticks=row_ticks)
-    return _shown(ladder, found, terms.tick_e9, settings, deltas.of(ladder), asked)
+    return _shown(ladder, found, terms.tick_e9, table.size_step_e9, settings, deltas.of(ladder), asked)
 
 
 def _starts(at_ns: Ints) -> Ints:
@@ -196,16 +201,21 @@ def _parts(table: Table, terms: Terms, rows: int) -> chain[Part]:
     return chain((first,), parts)
 
 
+def _step_to_read(table: Table) -> int:
+    """Return the step by which the table's sizes are divided; 1 for sizes that are whole steps already."""
+    return PRICE_SCALE if table.in_steps else table.size_step_e9
+
+
 def _folded(
     table: Table, terms: Terms, fold: BulkFold, bracket_minutes: int, deltas: Deltas
 ) -> BulkFold:  # fmt: skip
     """Add the rows inside the window to a fold and to the deltas, and return the fold."""
-    names, fixed, tick_e9 = table.names, table.fixed, terms.tick_e9
+    names, fixed, tick_e9, step_e9 = table.names, table.fixed, terms.tick_e9, _step_to_read(table)
     if not table.bars:
         for part in _parts(table, terms, _PART_ROWS):
             ticks, sizes = _checked(
                 lambda part=part: ticks_of(part.columns["price"], tick_e9, part.places, fixed=fixed),
-                lambda part=part: sizes_of(part.columns["size"], names["size"], part.places),
+                lambda part=part: sizes_of(part.columns["size"], names["size"], part.places, step_e9),
             )
             fold.trades(part.at_ns, ticks, sizes)
             if "side" in part.columns:
@@ -220,7 +230,7 @@ def _folded(
             lambda name=name: ticks_of(columns[name], tick_e9, places, fixed=fixed)
             for name in ("open", "high", "low", "close")
         ),
-        lambda: sizes_of(columns["volume"], names["volume"], places),
+        lambda: sizes_of(columns["volume"], names["volume"], places, step_e9),
     )
     check_bars(opened, high, low, close, places)
     fold.bars(bars.at_ns, opened, high, low, close, volume)
@@ -249,7 +259,7 @@ def _of_closes(table: Table, terms: Terms, preset: Method, asked: dict[str, Any]
     price_name, size_name = ("close", "volume") if table.bars else ("price", "size")
     prices, sizes = _checked(
         lambda: prices_e9(part.columns[price_name], tick_e9, part.places, fixed=table.fixed),
-        lambda: sizes_of(part.columns[size_name], table.names[size_name], part.places),
+        lambda: sizes_of(part.columns[size_name], table.names[size_name], part.places, _step_to_read(table)),
     )
     # the original divides doubles before rounding up, so a price on the grid must stay there
     ticks = -((FLOAT_ERROR_E9 - prices) // tick_e9)
@@ -283,15 +293,18 @@ def _of_closes(table: Table, terms: Terms, preset: Method, asked: dict[str, Any]
         high=tick_price(highest), low=tick_price(lowest), poc_candidates=[price(row) for row in tied],
         poor_high=False, poor_low=False, single_prints=[], method=preset.name, tick_size=tick_e9 / PRICE_SCALE,
         volume_vah=price(volume_vah), volume_val=price(volume_val), open=tick_price(first), close=tick_price(last),
-        rows=[Row(price(row), "", tpos[row], volume[row]) for row in reversed(range(rows)) if tpos[row]],
+        rows=[
+            Row(price(row), "", tpos[row], size_of(volume[row], table.size_step_e9))
+            for row in reversed(range(rows)) if tpos[row]
+        ],
         high_volume_nodes=[price(row) for row in nodes.high], low_volume_nodes=[price(row) for row in nodes.low],
         **_vwap(sums, tick_e9), **asked,
     )  # fmt: skip
 
 
 def _shown(
-    ladder: Ladder, found: SessionProfile, tick_e9: int, settings: ProfileSettings, deltas: list[int] | None,
-    asked: dict[str, Any],
+    ladder: Ladder, found: SessionProfile, tick_e9: int, step_e9: int, settings: ProfileSettings,
+    deltas: list[int] | None, asked: dict[str, Any],
 ) -> Profile:  # fmt: skip
     def price(ticks: int) -> float:
         return ticks * tick_e9 / PRICE_SCALE
@@ -303,12 +316,12 @@ def _shown(
     )
     prices, nodes = RowPrices(rows.low_ticks, size), volume_nodes(rows.volume)
     marks, tpos = rows.letters(), rows.tpo_counts()
-    of_rows: list[int | None] = [None] * len(marks)
+    of_rows: list[Size | None] = [None] * len(marks)
     if deltas is not None:
         sums = [0] * len(marks)
         for tick, delta in enumerate(deltas, ladder.low_ticks):
             sums[tick // size - rows.low_ticks] += delta
-        of_rows = [*sums]
+        of_rows = [size_of(lots, step_e9) for lots in sums]
     return Profile(
         poc=price(levels.poc), vah=price(levels.vah), val=price(levels.val), vpoc=price(levels.vpoc),
         ib_high=price(found.ib_high), ib_low=price(found.ib_low), high=price(found.high), low=price(found.low),
@@ -318,12 +331,12 @@ def _shown(
         volume_vah=price(levels.volume_vah), volume_val=price(levels.volume_val),
         open=price(found.open), close=price(found.close),
         rows=[
-            Row(price(prices.low(row)), marks[row], tpos[row], rows.volume[row], of_rows[row])
+            Row(price(prices.low(row)), marks[row], tpos[row], size_of(rows.volume[row], step_e9), of_rows[row])
             for row in reversed(range(len(marks)))
         ],
         high_volume_nodes=[price(prices.middle(row)) for row in nodes.high],
         low_volume_nodes=[price(prices.middle(row)) for row in nodes.low],
-        delta=None if deltas is None else sum(deltas), method=settings.method.name,
+        delta=None if deltas is None else size_of(sum(deltas), step_e9), method=settings.method.name,
         tick_size=tick_e9 / PRICE_SCALE, **_vwap(VolumeSums.of(ladder.volume, ladder.low_ticks), tick_e9), **asked,
     )  # fmt: skip
 

@@ -22,6 +22,7 @@ from outcry.market.units import (
     UNDEFINED_PRICE_E9,
     OffTickPrice,
     e9_from_text,
+    price_text,
 )
 
 #: With fewer bars than this, a common distance may be a coincidence.
@@ -97,8 +98,13 @@ def ticks_of(column: Column, tick_e9: int, places: Places, *, fixed: bool = Fals
     return ticks
 
 
-def sizes_of(column: Column, name: str, places: Places) -> Ints:
-    """Return sizes in lots. Raises `InvalidInput` for a negative or fractional size. name: the column's name."""
+def sizes_of(column: Column, name: str, places: Places, step_e9: int = PRICE_SCALE) -> Ints:
+    """Return sizes in lots, or in whole steps of `step_e9`.
+
+    Raises `InvalidInput` for a negative size and one between two steps. name: the column's name.
+    """
+    if step_e9 != PRICE_SCALE:
+        return _steps_of(column, name, places, step_e9)
     if column.dtype.kind in "OUT":
         sizes = np.array([_number(value) for value in column], dtype=np.float64)
     else:
@@ -113,6 +119,25 @@ def sizes_of(column: Column, name: str, places: Places) -> Ints:
             row=int(places[row]),
         )  # fmt: skip
     return sizes.astype(np.int64, copy=False)
+
+
+def _steps_of(column: Column, name: str, places: Places, step_e9: int) -> Ints:
+    step = price_text(step_e9)
+    sizes = np.empty(len(column), np.int64)
+    for row, value in enumerate(column.tolist()):
+        try:
+            # the shortest text that gives the float is the decimal that was meant: 0.001
+            steps, rest = divmod(e9_from_text(format(Decimal(str(value)), "f")), step_e9)
+        except (ValueError, ArithmeticError):
+            steps, rest = -1, 0
+        if rest or not 0 <= steps < 2**53:
+            raise InvalidInput(
+                f"{name} is {value}",
+                f"Give multiples of the size step {step}, 0 or more.",
+                row=int(places[row]),
+            )
+        sizes[row] = steps
+    return sizes
 
 
 def _number(value: Any) -> float:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from outcry.library.errors import InvalidInput
 from outcry.library.times import UTC_NS_NAMES, Column, Ints, Times, inside, times_of
+from outcry.market.units import PRICE_SCALE
 from outcry.recordings.formats.dialects import BAR_ROLES, NAMES
 
 TRADES, BARS = ("ts", "price", "size"), ("ts", *BAR_ROLES)
@@ -33,7 +34,7 @@ class Table(NamedTuple):
     at_ns: times (ns UTC). columns: `price`, `size` and maybe `side`, or `open` to `volume`. names: the user's name of
     each of these columns but `side`. contracts: a column that names each row's contract. traded: the rows that are
     trades; None if all are. fixed: prices are integers in units of 10⁻⁹. origin: name of the file that the rows come
-    from.
+    from. size_step_e9: the smallest size (10⁻⁹). in_steps: sizes are whole numbers of such steps already.
     """
 
     at_ns: Ints
@@ -43,6 +44,8 @@ class Table(NamedTuple):
     traded: NDArray[np.bool_] | None = None
     fixed: bool = False
     origin: str | None = None
+    size_step_e9: int = PRICE_SCALE
+    in_steps: bool = False
 
     @property
     def bars(self) -> bool:

@@ -40,16 +40,22 @@ def read_file(
     contract: str | None,
     zone: str | tzinfo | None,
     stamp: str | None,
+    size_step_e9: int,
 ) -> tuple[Table, str | None]:
     """Return the rows of a file inside the window, and the key of their contract if the file names it.
 
     If the file has several contracts of the product, the one with the most volume in the window is used. Raises
+    size_step_e9: the smallest size (10⁻⁹) in a file that names no contract. Raises
     `InvalidInput`, and `MissingExtra` if a library that reads files is not installed.
     """
     file, library = Path(fspath(path)).expanduser(), _library()
     named = contract or (terms.contract.key if terms.contract else None)
     options = ReadOptions(
-        contract=named, tz=None if zone is None else str(zone), stamp=stamp, unnamed=_UNNAMED
+        contract=named,
+        tz=None if zone is None else str(zone),
+        stamp=stamp,
+        unnamed=_UNNAMED,
+        unnamed_step_e9=size_step_e9,
     )
     try:
         reading = library.open(file, reference().universe, options)
@@ -62,7 +68,8 @@ def read_file(
         raise _invalid(refused) from refused
     chosen, quality = _chosen(found, terms, file)
     rows = np.concatenate(found[chosen, quality])
-    table = _table(rows, quality, file.name)
+    step_e9 = size_step_e9 if chosen == _UNNAMED else reference().universe.products[chosen.root].size_step_e9
+    table = _table(rows, quality, file.name)._replace(size_step_e9=step_e9, in_steps=True)
     return table, None if chosen == _UNNAMED else chosen.key
 
 

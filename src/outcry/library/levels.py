@@ -3,19 +3,21 @@
 import datetime as dt
 from dataclasses import dataclass, field
 
+from outcry.wire.answers import Size
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One price level of a profile: the brackets that traded there, and the volume in lots.
+    """One price level of a profile: the brackets that traded there, and the volume.
 
-    price: the lowest price of the row. delta: lots of aggressive buyers minus those of sellers; None without sides.
+    price: the lowest price of the row. delta: volume of aggressive buyers minus those of sellers; None without sides.
     """
 
     price: float
     letters: str
     tpos: int
-    volume: int
-    delta: int | None = None
+    volume: Size
+    delta: Size | None = None
 
 
 @dataclass(frozen=True)
@@ -64,4 +66,4 @@ class ProfileLevels:
     vwap_deviation: float = float("nan")
     high_volume_nodes: list[float] = field(default_factory=list)
     low_volume_nodes: list[float] = field(default_factory=list)
-    delta: int | None = None
+    delta: Size | None = None

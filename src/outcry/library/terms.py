@@ -9,7 +9,7 @@ from outcry.library.errors import InvalidInput
 from outcry.library.times import instant_of, span_text, trade_date_of
 from outcry.market.instruments import Contract, Product, UnknownName
 from outcry.market.profile_settings import SESSION_KINDS
-from outcry.market.units import e9_from_text
+from outcry.market.units import PRICE_SCALE, e9_from_text
 from outcry.market.windows import Segment
 from outcry.trades.reference_tables import Reference, load_reference
 
@@ -78,13 +78,27 @@ def terms_of(
     return Terms(found.product.tick_e9, segments, found.product, found.contract, when, session)
 
 
-def _by_hand(tick_size: float | str | Decimal, window: tuple[Any, Any]) -> Terms:
+def size_step_e9(size_step: float | str | Decimal | None, symbol: str | None) -> int:
+    """Return the smallest size in 10⁻⁹: the user's, or one contract. A symbol's product has its own."""
+    if size_step is None:
+        return PRICE_SCALE
+    if symbol is not None:
+        raise InvalidInput("size_step is given, but symbol decides the size step", _EITHER)
+    return _positive_e9(size_step, "size_step", "0.001")
+
+
+def _positive_e9(value: float | str | Decimal, name: str, example: str) -> int:
     try:
-        tick_e9 = e9_from_text(format(Decimal(str(tick_size)), "f"))
+        found = e9_from_text(format(Decimal(str(value)), "f"))
     except (ValueError, ArithmeticError):
-        tick_e9 = 0
-    if tick_e9 <= 0:
-        raise InvalidInput(f"Invalid tick_size {tick_size!r}", "Give a positive number, such as 0.25.")
+        found = 0
+    if found <= 0:
+        raise InvalidInput(f"Invalid {name} {value!r}", f"Give a positive number, such as {example}.")
+    return found
+
+
+def _by_hand(tick_size: float | str | Decimal, window: tuple[Any, Any]) -> Terms:
+    tick_e9 = _positive_e9(tick_size, "tick_size", "0.25")
     try:
         first, last = window
     except (TypeError, ValueError):

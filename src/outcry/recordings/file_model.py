@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from outcry.market.instruments import Contract
+from outcry.market.units import PRICE_SCALE
 from outcry.trades.records import Batch
 
 
@@ -35,7 +36,7 @@ class ReadOptions:
     `contract` is a key such as `ESZ3`. `format` is a name of `file_library.FORMATS`. `tz` is the IANA zone of
     timestamps without a zone. `stamp` states whether the timestamp of a bar is its `open` or its `close`. `today`
     decides the decade of one-digit years. `unnamed` is the contract of a table that names none; without it such a table
-    is refused.
+    is refused. `unnamed_step_e9` is the smallest size (10⁻⁹) in such a table.
     """
 
     contract: str | None = None
@@ -44,6 +45,7 @@ class ReadOptions:
     stamp: str | None = None
     today: date = date(2000, 1, 1)
     unnamed: Contract | None = None
+    unnamed_step_e9: int = PRICE_SCALE
 
 
 @dataclass(frozen=True, slots=True)

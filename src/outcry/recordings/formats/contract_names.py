@@ -30,9 +30,13 @@ _ROOT_FIRST = re.compile(
 
 @dataclass(slots=True)
 class ContractNames:
-    """Finds the contracts of symbols among one universe of products, with a cache."""
+    """Finds the contracts of symbols among one universe of products, with a cache.
+
+    `unnamed_step_e9`: the smallest size (10⁻⁹) of rows whose contract no product has.
+    """
 
     universe: Universe
+    unnamed_step_e9: int = PRICE_SCALE
     _known: dict[tuple[str, date], Contract | str] = field(
         default_factory=dict[tuple[str, date], Contract | str]
     )
@@ -68,9 +72,11 @@ class ContractNames:
         return self.universe.next_to_end(root, month, named.year, near - EXPIRY_SLACK).year
 
     def step_of(self, contract: Contract | str) -> int:
-        """Return the smallest size of a contract's product in 10⁻⁹; one lot for rows of no known product."""
-        product = self.universe.products.get(contract.root) if isinstance(contract, Contract) else None
-        return product.size_step_e9 if product else PRICE_SCALE
+        """Return the smallest size of a contract's product in 10⁻⁹; one lot for rows to skip."""
+        if not isinstance(contract, Contract):
+            return PRICE_SCALE
+        product = self.universe.products.get(contract.root)
+        return product.size_step_e9 if product else self.unnamed_step_e9
 
     def refuse_fractions(self, contract: Contract, path: Path) -> None:
         """Refuse a file in a format with whole sizes, if the product's sizes may be fractions. Raises `FileRefused`."""

@@ -68,7 +68,7 @@ class FileLibrary:
         if options.format is not None and options.format not in FORMATS:
             raise FileRefused(path, "--format", f"unknown format {options.format[:40]!r}",
                               f"supported formats: {', '.join(FORMATS)}")  # fmt: skip
-        names = ContractNames(universe)
+        names = ContractNames(universe, options.unnamed_step_e9)
         with refuse_decoder_errors(path), CountedFile(path) as file:
             raw = read_exactly(file, HEAD)
             refuse_rdata(path, raw)
