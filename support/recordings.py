@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outcry.recordings.file_model import ReadCounts
+from outcry.recordings.file_model import NOTHING_ASSUMED, Assumptions, ReadCounts
 from outcry.trades.records import Batch
 
 
@@ -21,6 +21,7 @@ class MemoryRecording:
     bytes_read: int = 0
     covered: tuple[tuple[int, int], ...] = ()
     replaces: bool = False
+    assumed: Assumptions = NOTHING_ASSUMED
 
     def batches(self) -> Iterator[Batch]:
         """Yield the rows as one batch."""
