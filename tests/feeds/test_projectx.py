@@ -23,6 +23,7 @@ from tests.feeds.feed_harness import (
 from tests.timeouts import until
 
 from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
+from outcry.feeds.clock_skew import VendorClock
 from outcry.feeds.projectx import rest
 from outcry.feeds.projectx.adapter import ADAPTER
 from outcry.feeds.projectx.firms import FIRMS
@@ -570,9 +571,12 @@ def test_without_a_date_the_clock_is_ours() -> None:
         made = peer()
         made.dated = False
         async with open_feed(made) as harness:
-            harness.feed._rest._note_time(None)  # type: ignore[attr-defined]
-            harness.feed._rest._note_time("some day")  # type: ignore[attr-defined]
-            assert harness.feed._rest.vendor_ns() == NOW_NS  # type: ignore[attr-defined]
+            clock = VendorClock(harness.clock)
+            for header in (None, "", "some day"):
+                clock.note(header)
+                assert clock.now_ns() == NOW_NS
+            clock.note("Wed, 18 Nov 2026 14:59:58 GMT")
+            assert clock.now_ns() == NOW_NS - 2 * SECOND
 
     run(work)
 

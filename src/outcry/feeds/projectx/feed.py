@@ -1,15 +1,13 @@
 """Live feed of ProjectX: one-second bars over HTTP, then trades from the hub.
 
-The feed subscribes first and then chooses the cut, a whole second of the vendor's clock. Everything before the cut
-comes as bars; those of the last seconds are requested once the seconds are over. Trades received meanwhile are
-buffered, so that the stream has no gap. After an interruption, bars replace the rows of the missed seconds.
+`feeds.bar_seam` joins the two.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+from functools import partial
 
 from outcry.connections.broker_adapter import AdapterContext
+from outcry.feeds.bar_seam import BarHistory, join_bars_and_trades
 from outcry.feeds.projectx.firms import Firm
 from outcry.feeds.projectx.hub import Hub
 from outcry.feeds.projectx.rest import ProjectXRest
@@ -18,68 +16,11 @@ from outcry.feeds.shared_session import CredentialsRejected, SharedSession
 from outcry.feeds.stream_channel import StreamChannel
 from outcry.market.instruments import Contract
 from outcry.market.units import NANOS_PER_SECOND
-from outcry.trades.feed import (
-    Bars,
-    CaughtUp,
-    Cursor,
-    Event,
-    FeedCaps,
-    FeedRefused,
-    Gap,
-    Heartbeat,
-    Status,
-    Trades,
-    VolumeCounter,
-)
-from outcry.trades.records import Quality, Rows
+from outcry.trades.feed import CaughtUp, Cursor, Event, FeedCaps, FeedRefused, Status
+from outcry.trades.records import Quality
 
-#: The vendor has a bar at the latest this long after its second; newer bars are requested later.
+#: Length of the history that is requested first, to learn the vendor's time.
 SETTLING_NS = 10 * NANOS_PER_SECOND
-#: From the response with the vendor's time: until live trades are complete, and until the cut. Then from the cut
-#: until its bars are requested.
-COMPLETE_AFTER_NS, CUT_AFTER_NS, CUT_BARS_AFTER_NS = (
-    NANOS_PER_SECOND,
-    5 * NANOS_PER_SECOND,
-    2 * NANOS_PER_SECOND,
-)
-#: Attempts to get missing bars, and the pause between two.
-MAX_ATTEMPTS, RETRY_S = 6, 2.0
-#: Bars per event.
-BATCH_ROWS = 5_000
-
-
-@dataclass(slots=True)
-class BackfillSeam:
-    """Progress of joining historical bars and live trades without a gap.
-
-    Bars up to `edge_ns` have been sent. Trades are sent from `cut_ns` on. The seconds between follow as bars once they
-    are over. From `whole_ns` on the subscription delivers every trade. `deferred`: the events that wait for those bars.
-    """
-
-    edge_ns: int
-    whole_ns: int
-    cut_ns: int
-    deferred: list[Event] = field(default_factory=list[Event])
-    newest_ns: int = 0
-    #: Seconds before the cut with live trades; each must get a bar.
-    traded_seconds: set[int] = field(default_factory=set[int])
-
-    def defer(self, event: Trades) -> None:
-        """Store trades at or after the cut, to send them after the bars.
-
-        For earlier trades, store only the seconds in which they were made, because bars of these seconds follow.
-        """
-        rows = event.rows
-        times = rows["ts_event"]
-        before = (times >= self.whole_ns) & (times < self.cut_ns)
-        self.traded_seconds.update((times[before] // NANOS_PER_SECOND * NANOS_PER_SECOND).tolist())
-        self.newest_ns = max(self.newest_ns, int(times.max()))
-        if (times >= self.cut_ns).any():
-            self.deferred.append(Trades(rows[times >= self.cut_ns]))
-
-    def covered_by(self, bars: Rows) -> bool:
-        """Return whether there is a bar for every second in which a live trade was received."""
-        return self.traded_seconds <= set(bars["ts_event"].tolist())
 
 
 class ProjectXFeed:
@@ -154,61 +95,17 @@ class ProjectXFeed:
         self, contract_id: str, since: Cursor, channel: StreamChannel
     ) -> AsyncGenerator[Event, None]:
         """Yield bars of the past, then live trades."""
-        first_ns = since.since_ns - since.since_ns % NANOS_PER_SECOND
         recent_ns = self._rest.vendor_ns()
         # only for the `Date` header of the response
         await channel.beside(self._rest.bars(contract_id, recent_ns - SETTLING_NS, recent_ns))
-        now_ns = self._rest.vendor_ns() // NANOS_PER_SECOND * NANOS_PER_SECOND
-        first_ns, kept_ns = min(first_ns, now_ns), now_ns - self.caps.reach_ns
-        if first_ns < kept_ns:
-            yield Gap(since.since_ns, kept_ns, "not_kept")
-            first_ns = kept_ns
-        seam = BackfillSeam(
-            max(first_ns, now_ns - SETTLING_NS), now_ns + COMPLETE_AFTER_NS, now_ns + CUT_AFTER_NS
+        history = BarHistory(
+            Quality.BARS_1S, partial(self._rest.bars, contract_id), self._vendor_second, self.caps.reach_ns
         )
-        rows = await channel.beside(self._rest.bars(contract_id, first_ns, seam.edge_ns))
-        for at in range(0, len(rows), BATCH_ROWS):
-            yield Bars(rows[at : at + BATCH_ROWS], Quality.BARS_1S, backfill=True)
-        sent_until_ns = int(rows["ts_event"][-1]) + NANOS_PER_SECOND if len(rows) else first_ns
-        self._link.worked()
-        yield CaughtUp(seam.edge_ns, Quality.BARS_1S)
-        async for event in self._close_seam(contract_id, seam, sent_until_ns, channel):
+        async for event in join_bars_and_trades(history, since.since_ns, channel, self._context.speedup):
+            if isinstance(event, CaughtUp):
+                self._link.worked()
             yield event
-        async for event in channel.events():
-            if not isinstance(event, Trades):
-                yield event
-            elif len(rows := event.rows[event.rows["ts_event"] >= seam.cut_ns]):
-                yield Trades(rows)
 
-    async def _close_seam(
-        self, contract_id: str, seam: BackfillSeam, sent_until_ns: int, channel: StreamChannel
-    ) -> AsyncGenerator[Event, None]:
-        """Send the bars between `edge_ns` and the cut once their seconds are over, then the deferred trades.
-
-        If bars of traded seconds stay missing, the vendor withholds recent history from this account. Then a gap is
-        reported from the last bar to the cut.
-        """
-        over_ns = seam.cut_ns + CUT_BARS_AFTER_NS
-        events = channel.events()
-        while max(self._rest.vendor_ns(), seam.newest_ns) < over_ns:
-            event = await anext(events)
-            if isinstance(event, Trades):
-                seam.defer(event)
-            elif isinstance(event, Heartbeat):
-                yield Heartbeat(min(event.at_ns, seam.edge_ns))
-            elif not isinstance(event, VolumeCounter):
-                yield event
-        await events.aclose()
-        rows = await channel.beside(self._rest.bars(contract_id, seam.edge_ns, seam.cut_ns))
-        for _ in range(MAX_ATTEMPTS):
-            if seam.covered_by(rows):
-                break
-            await channel.beside(asyncio.sleep(RETRY_S / self._context.speedup))
-            rows = await channel.beside(self._rest.bars(contract_id, seam.edge_ns, seam.cut_ns))
-        else:
-            rows = rows[:0]
-            yield Gap(sent_until_ns, seam.cut_ns, "not_kept")
-        if len(rows):
-            yield Bars(rows, Quality.BARS_1S, backfill=True)
-        for event in seam.deferred:
-            yield event
+    def _vendor_second(self) -> int:
+        """Return the whole second that the vendor's clock shows (ns UTC), which is all that it reports."""
+        return self._rest.vendor_ns() // NANOS_PER_SECOND * NANOS_PER_SECOND

@@ -8,7 +8,6 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 import aiohttp
 import msgspec
@@ -17,7 +16,7 @@ import numpy as np
 from outcry.base.clock import Clock
 from outcry.base.http_client import system_resolution
 from outcry.feeds.answer_limit import answer_limit_s
-from outcry.feeds.clock_skew import limit_clock_skew
+from outcry.feeds.clock_skew import VendorClock
 from outcry.feeds.projectx.protocol import Answer, ListedContract, bar_rows, login_problem, read_answer
 from outcry.feeds.redirects import refusing_redirects
 from outcry.feeds.response_body import read_body
@@ -45,14 +44,9 @@ class ProjectXRest:
         self._session: aiohttp.ClientSession | None = None
         self._request_times: deque[float] = deque(maxlen=MAX_REQUESTS)
         self._pace_lock = asyncio.Lock()
-        self._clock_offset_ns = 0
-
-    def vendor_ns(self) -> int:
-        """Return the current time by the vendor's clock (ns UTC), at most a second behind.
-
-        It is the time of the last `Date` header plus the time that has passed since.
-        """
-        return self._clock.now_ns() + self._clock_offset_ns
+        self._vendor_clock = VendorClock(clock)
+        #: Returns the current time by the vendor's clock (ns UTC), at most a second behind.
+        self.vendor_ns = self._vendor_clock.now_ns
 
     async def contracts(self, text: str) -> list[ListedContract]:
         """Search contracts by name; the vendor returns at most twenty."""
@@ -148,19 +142,10 @@ class ProjectXRest:
                 self._base + path, data=msgspec.json.encode(body), headers=headers, allow_redirects=False
             ) as response:
                 answered = await read_body(response)
-                self._note_time(response.headers.get("Date"))
+                self._vendor_clock.note(response.headers.get("Date"))
                 return response.status, answered
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
             raise FeedLost("unreachable", f"cannot reach ProjectX: {type(problem).__name__}") from None
-
-    def _note_time(self, text: str | None) -> None:
-        """Update the offset of the vendor's clock from a `Date` header; ignore a missing or invalid one."""
-        try:
-            at = parsedate_to_datetime(text or "")
-            sent_until_ns = int(at.timestamp()) * NANOS_PER_SECOND
-        except (ValueError, OverflowError):
-            return
-        self._clock_offset_ns = limit_clock_skew(sent_until_ns, self._clock) - self._clock.now_ns()
 
     async def close(self) -> None:
         """Close the HTTP connections."""
