@@ -27,11 +27,14 @@ PLACES = {
     "needed until a database is up to date": {"database/migrate.py"},
     "only a checkout compiles catalogues": {"base/translations.py"},
     "a command's options and failures": {
-        "cli/__init__.py", "cli/agent.py", "cli/agent_feeds.py", "cli/demo.py", "cli/fetching.py", "cli/serving.py",
+        "cli/__init__.py", "cli/agent.py", "cli/agent_feeds.py", "cli/demo.py", "cli/fetching.py", "cli/market.py",
+        "cli/serving.py",
     },
     "a broker's feed, with a library that may be missing": {
         f"feeds/{broker}/adapter.py"
-        for broker in ("databento", "ibkr", "massive", "projectx", "tastytrade", "tradovate")
+        for broker in (
+            "databento", "hyperliquid", "ibkr", "massive", "projectx", "tastytrade", "tradovate",
+        )
     },
     "needs private parts of a library, which another version may lack": {"http/server.py"},
     "an extra": {

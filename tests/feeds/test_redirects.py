@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from aiohttp import web
 from support.vendors.databento_peer import DatabentoPeer
+from support.vendors.hyperliquid_peer import HyperliquidPeer
 from support.vendors.ibkr_peer import IbkrPeer
 from support.vendors.massive_peer import MassivePeer
 from support.vendors.peer import FakePeer
@@ -23,6 +24,7 @@ HOUR = 3600 * SECOND
 #: Adapters that speak HTTP or WebSocket somewhere.
 PEERS: dict[str, Callable[[], FakePeer]] = {
     "databento": DatabentoPeer,
+    "hyperliquid": HyperliquidPeer,
     "massive": MassivePeer,
     "projectx": ProjectXPeer,
     "tastytrade": TastytradePeer,

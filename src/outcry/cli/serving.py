@@ -7,6 +7,7 @@ import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from typing import Literal
 
 from outcry.app.application import build_application
 from outcry.app.installation import Installation, open_installation
@@ -26,6 +27,7 @@ _AGAIN_S = 1.0
 
 def serve(
     *, host: str | None = None, port: int | None = None, data: str | None = None, demo: bool = False,
+    market: Literal["hyperliquid"] | None = None, accept_terms: bool = False, owner: str = "",
     role: str | None = None, cluster: str | None = None, database: str | None = None,
 ) -> int:  # fmt: skip
     """Run the service until interrupted, in one process or as part of a cluster.
@@ -44,6 +46,14 @@ def serve(
     demo
         Serve a simulated market with 20 past sessions and a live session in every product, on any day. The demo needs
         its own data folder. Each start deletes the simulated data of the previous one.
+    market
+        Serve a free live market: perpetual futures of Hyperliquid, around the clock and without an account. It has its
+        own data folder. The first start shows the vendor's terms and asks whether you accept them.
+    accept_terms
+        Accept the vendor's terms of --market, where no terminal can ask.
+    owner
+        Email address of the user to whom the data of --market belongs; used by the first start. Create your account
+        with the same address to see the market on the pages. Default: me@localhost.localdomain.
     role
         Roles of this process in a cluster: api, web, engine, feeds and deliver, comma-separated. Default: OUTCRY_ROLE,
         or all roles.
@@ -56,17 +66,26 @@ def serve(
     settings = read_settings(
         data=data, host=host, port=port, role=role, cluster=cluster, database_url=database
     )
-    if demo and settings.cluster:
+    if (demo or market) and settings.cluster:
         raise BadSettings(
-            "The demo runs in a single process. Remove --demo, or --cluster and OUTCRY_CLUSTER."
+            f"{'--demo' if demo else '--market'} needs a single process. Remove it, or --cluster and OUTCRY_CLUSTER."
         )
+    if demo and market:
+        raise BadSettings("Choose either --demo or --market.")
+    chosen = data is not None or "OUTCRY_DATA" in os.environ
     if demo:
-        settings = demo_settings(settings, chosen=data is not None or "OUTCRY_DATA" in os.environ)
+        settings = demo_settings(settings, chosen=chosen)
     binding = Binding(
         host=settings.host, port=settings.port, fastpath=settings.fastpath,
         trusted_proxies=settings.trusted_proxies or None, connections_per_client=settings.connections_per_client,
     )  # fmt: skip
-    with open_demo(settings) if demo else _open(settings) as (installation, feeds, greet):
+    opened = open_demo(settings) if demo else _open(settings)
+    if market:
+        from outcry.cli.market import market_settings, open_market  # noqa: PLC0415 - needed by this market only
+
+        settings = market_settings(settings, chosen=chosen)
+        opened = open_market(settings, owner.strip(), accepted=accept_terms)
+    with opened as (installation, feeds, greet):
         # Several processes may share a folder, which has room for one URL file only.
         alone = not settings.cluster
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from outcry.app.settings import Settings, read_settings
 
 ADDRESS_FILE = "address"
-_DEMO = "-demo"
+_DEMO, _MARKET = "-demo", "-hyperliquid"
 
 
 def address(host: str, port: int) -> str:
@@ -24,6 +24,11 @@ def address(host: str, port: int) -> str:
 def demo_folder(folder: Path) -> Path:
     """Return the demo's data folder, next to the regular one."""
     return folder.with_name(folder.name + _DEMO)
+
+
+def market_folder(folder: Path) -> Path:
+    """Return the data folder of the free live market, next to the regular one."""
+    return folder.with_name(folder.name + _MARKET)
 
 
 def write_address(folder: Path, at: str) -> None:
@@ -47,13 +52,15 @@ def running(folder: Path) -> str:
 def service(url: str | None, data: str | None = None) -> str:
     """Return the URL of the service to use.
 
-    In order: the option, OUTCRY_URL, the service running on the data folder, the demo running next to it, the settings.
+    In order: the option, OUTCRY_URL, the service running on the data folder, the demo running next to it, the free
+    market running next to it, the settings.
     """
     if named := url or os.environ.get("OUTCRY_URL"):
         return named
     settings = read_settings(data=data)
     folder = settings.folder
-    return running(folder) or running(demo_folder(folder)) or _configured(settings)
+    beside = (folder, demo_folder(folder), market_folder(folder))
+    return next(filter(None, map(running, beside)), "") or _configured(settings)
 
 
 def site(settings: Settings) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from outcry.market.instruments import Product
+
 #: Maximum number of products of one connection.
 MAX_ROOTS = 24
 
@@ -47,7 +49,8 @@ class Broker:
 
     `hosted`: a service on a server may connect the broker. Otherwise only the agent on the user's own machine may, or a
     service that runs there (setting `local_brokers`). `extra`: the extra to install (`install_command`), empty if
-    none is needed. `installed`: whether it is installed.
+    none is needed. `installed`: whether it is installed. `exchange`: the exchange of the products that it offers; empty
+    if it offers those of several exchanges.
     """
 
     id: str
@@ -56,6 +59,11 @@ class Broker:
     hosted: bool
     extra: str = ""
     installed: bool = True
+    exchange: str = ""
+
+    def offers(self, product: Product) -> bool:
+        """Return whether the broker may have a product."""
+        return not self.exchange or product.exchange == self.exchange
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,13 @@ class BrokerConnections:
         self._attempts = SignInAttempts()
 
     def brokers(self) -> Sequence[Broker]:
-        """Return all brokers, including those only an agent can connect (`Broker.hosted`)."""
-        return [adapter.broker for adapter in self._parts.adapters.values()]
+        """Return the brokers that offer a product of this service.
+
+        They include those that only an agent can connect (`Broker.hosted`).
+        """
+        products = self._parts.universe.products.values()
+        brokers = (adapter.broker for adapter in self._parts.adapters.values())
+        return [broker for broker in brokers if any(map(broker.offers, products))]
 
     def connectable(self, broker: Broker) -> bool:
         """Return whether this service may connect a broker: its rules allow it, and the library is installed."""
@@ -81,8 +86,8 @@ class BrokerConnections:
         if found is None:
             raise ConnectionRefused("unknown_broker", "broker")
         row = ConnectionRow(
-            0, user_id, broker, label, ConnectionPhase.CONNECTING, "connecting", now_ns, self._roots(roots),
-            _hint(found, given),
+            0, user_id, broker, label, ConnectionPhase.CONNECTING, "connecting", now_ns,
+            self._roots(roots, found), _hint(found, given),
         )  # fmt: skip
         self._judge(row, given)
         if any(
@@ -113,7 +118,12 @@ class BrokerConnections:
     def choose(self, user_id: int, connection_id: int, roots: Sequence[str], label: str) -> bool:
         """Change products and label; return False if there is no such connection. Raises `ConnectionRefused`."""
         row = self._own(user_id, connection_id)
-        if row is None or not self._store.change(connection_id, self._roots(roots), label):
+        if row is None:
+            return False
+        adapter = self._parts.adapters.get(row.broker)
+        if not self._store.change(
+            connection_id, self._roots(roots, adapter.broker if adapter else None), label
+        ):
             return False
         self._runs.wake()
         return True
@@ -176,11 +186,16 @@ class BrokerConnections:
     def _pushes(self, user_id: int) -> Sequence[ConnectionRow]:
         return self._pushed.connections(user_id, self._runs.connected_brokers(user_id))
 
-    def _roots(self, roots: Sequence[str]) -> tuple[str, ...]:
+    def _roots(self, roots: Sequence[str], broker: Broker | None) -> tuple[str, ...]:
         """Return the chosen products in order, without duplicates. Raises `ConnectionRefused`."""
         products = self._parts.universe.products
         chosen = tuple(dict.fromkeys(roots))
-        known = all(root in products and not products[root].parent for root in chosen)
+        known = all(
+            root in products
+            and not products[root].parent
+            and (broker is None or broker.offers(products[root]))
+            for root in chosen
+        )
         if not chosen or len(chosen) > MAX_ROOTS or not known:
             raise ConnectionRefused("roots", "roots")
         return chosen

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 from outcry.connections.broker_adapter import BrokerAdapter
 
-_PACKAGES = ("databento", "ibkr", "tastytrade", "tradovate", "projectx", "massive")
+_PACKAGES = ("databento", "ibkr", "tastytrade", "tradovate", "projectx", "massive", "hyperliquid")
 
 
 @cache

@@ -11,6 +11,8 @@ from outcry.market.units import UNDEFINED_PRICE_E9
 #: Limits on the digits before and after the decimal point.
 _MOST_WHOLE, _MOST_DECIMALS = 12, 64
 _MOST_LOTS = 2**31
+#: Limit on a size in steps, which also covers the volume of a bar.
+_MOST_STEPS = 2**63
 
 VendorNumber = Decimal | float | int | str
 
@@ -30,6 +32,14 @@ def parse_lots(value: VendorNumber) -> int:
     if result != number or abs(result) >= _MOST_LOTS:
         raise ValueError("not a number of lots")
     return result
+
+
+def parse_steps(value: VendorNumber, step_e9: int) -> int:
+    """Return a size in whole steps of `step_e9` (10⁻⁹ of a lot). Raises `ValueError` if it is not a multiple."""
+    steps, rest = divmod(_number(value).scaleb(9), step_e9)
+    if rest or abs(steps) >= _MOST_STEPS:
+        raise ValueError("not a multiple of the size step")
+    return int(steps)
 
 
 def _number(value: VendorNumber) -> Decimal:

@@ -93,11 +93,13 @@ def _sentence(hint: str) -> str:
     return f"{hint}." if hint and hint[-1] not in ".!?" else hint
 
 
-def sectors_of(context: PageContext, words: Words) -> list[Sector]:
-    """Return the full-size products by sector."""
+def sectors_of(context: PageContext, words: Words, broker: Broker | None) -> list[Sector]:
+    """Return the full-size products by sector; if a broker is given, only those that it may have."""
     found: dict[str, dict[str, str]] = {}
     products = context.services.universe.products
     for root, name in offered(context).items():
+        if broker is not None and not broker.offers(products[root]):
+            continue
         found.setdefault(products[root].sector, {})[root] = name
     return [Sector(words(SECTORS.get(sector, sector)), kept) for sector, kept in found.items()]
 

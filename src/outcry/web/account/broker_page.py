@@ -162,7 +162,8 @@ async def one(
 
     `typed`: values in its form. `faults`: errors by form field; the response has status 422 if there are any.
     """
-    names = await context.ask(names_of, context)
+    brokers = {broker.id: broker for broker in await context.ask(context.services.connections.brokers)}
+    names = {broker.id: broker.name for broker in brokers.values()}
     seen = context.services.registry.channels(Scope(row.user_id, ()))
     own_streams = [
         stream_of(request, each.channel)
@@ -177,7 +178,7 @@ async def one(
         streams=own_streams,
         live=sum(stream.state.code == "live" for stream in own_streams),
         check=_check(request, row, context.checks.of((row.user_id, row.id))),
-        sectors=sectors_of(context, request.words),
+        sectors=sectors_of(context, request.words, brokers.get(row.broker)),
         typed=typed,
         faults=faults,
         done=done_code(request),

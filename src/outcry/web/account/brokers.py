@@ -178,7 +178,7 @@ def _form(
         422 if faults else 200,
         broker=broker,
         entries=entries_of(request.words, broker),
-        sectors=sectors_of(context, request.words),
+        sectors=sectors_of(context, request.words, broker),
         typed=typed,
         faults=faults,
     )

@@ -75,6 +75,13 @@ _CODES: Mapping[str, tuple[str, str]] = {
         later("The vendor rejected one of the settings."),
         later("Enter them again."),
     ),
+    "wrong_step": (
+        later("The vendor's prices or sizes have finer steps than this product's tick or size step."),
+        later(
+            "The operator can change tick or size_step in instruments/products.csv in the data folder and restart "
+            "the service."
+        ),
+    ),
     "unsubscribed": (
         later("The vendor does not send this contract."),
         later("Check with the vendor that your subscription to the exchange's data is active."),
@@ -250,6 +257,20 @@ _CURES: Mapping[str, Mapping[str, str]] = {
         ),
         "too_many_sessions": later(
             "The plan limits simultaneous connections, often to one. Close the other program, then try again."
+        ),
+    },
+    "hyperliquid": {
+        "wrong_entry": later(
+            "Hyperliquid's terms of use have a newer version. Read them, then accept that version under "
+            "Update credentials."
+        ),
+        "vendor_error": later(
+            "Hyperliquid did not answer the request. It refuses some countries: read its terms. Otherwise we'll keep "
+            "retrying."
+        ),
+        "rate_limited": later(
+            "Hyperliquid limits requests per IP address. Close other programs that use it. Loading continues "
+            "automatically."
         ),
     },
 }

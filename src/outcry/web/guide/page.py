@@ -41,6 +41,7 @@ SOURCES = (
     Source("tradovate", "Tradovate · NinjaTrader", "service"),
     Source("projectx", "ProjectX · TopstepX", "agent"),
     Source("massive", "Massive", "service"),
+    Source("hyperliquid", "Hyperliquid", "service"),
     Source("sierra", "Sierra Chart", "agent"),
     Source("agent", "", "own"),
     Source("recordings", "", "own"),

@@ -1,0 +1,180 @@
+"""`outcry serve --market hyperliquid`: a free live market for one user, without an account at a vendor.
+
+The market has its own data folder with tables of its instruments. The first start shows the vendor's terms, reads tick
+and size step of the instruments from the vendor, and creates a user with a key and a connection. The data belongs to
+that user, so no other user sees it. Later starts continue; the connection can be paused or removed on its page.
+"""
+
+import asyncio
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from outcry.app.installation import Installation, open_installation
+from outcry.app.settings import BadSettings, Settings
+from outcry.base.clock import SystemClock
+from outcry.cli.demo import Serving
+from outcry.cli.set_up import set_up_notice
+from outcry.cli.whereabouts import address, market_folder
+from outcry.connections.model import ConnectionPhase, ConnectionRefused, ConnectionRow
+from outcry.connections.store import SqlConnectionStore
+from outcry.feeds.hyperliquid import terms
+from outcry.feeds.hyperliquid.adapter import ADAPTER, EXCHANGE, TERMS
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.people.email_address import is_email
+from outcry.people.store import SqlIdentityStore
+from outcry.trades.feed import FeedLost
+
+if TYPE_CHECKING:
+    from outcry.app.people import People
+
+#: Email address of the market's user, if the first start names no other.
+EMAIL = "me@localhost.localdomain"
+_BROKER = ADAPTER.broker.id
+_INSTRUMENTS = "instruments"
+
+
+class TermsNotAccepted(BadSettings):
+    """The user has not accepted the vendor's terms."""
+
+
+def market_settings(settings: Settings, *, chosen: bool) -> Settings:
+    """Return settings with the market's own data folder, unless the user chose one."""
+    return settings if chosen else msgspec.structs.replace(settings, data=str(market_folder(settings.folder)))
+
+
+@contextmanager
+def open_market(settings: Settings, owner: str, *, accepted: bool) -> Generator[Serving]:
+    """Open the market's folder and prepare it at the first start.
+
+    owner: email address of the user to whom the data belongs; empty for `EMAIL`. accepted: whether the user accepted
+    the terms on the command line. Raises `TermsNotAccepted`, `BadSettings` if the vendor cannot be read, and the errors
+    of `open_installation`.
+    """
+    if owner and not is_email(owner):
+        raise BadSettings(f"Invalid --owner {owner[:60]!r}: use an email address.")
+    consent = _Consent(accepted=accepted)
+    _write_instruments(settings, consent)
+    with open_installation(settings) as installation, installation.log.exclusively():
+        key = _connect(installation, owner or EMAIL, consent)
+        yield Serving(installation, [], partial(_greet, installation, key))
+
+
+class _Consent:
+    """The user's consent to the vendor's terms. It is asked for once, when it is first needed."""
+
+    def __init__(self, *, accepted: bool) -> None:
+        self._accepted = accepted
+        self._shown = False
+
+    def require(self) -> None:
+        """Show the terms, and ask on a terminal. Raises `TermsNotAccepted`."""
+        if self._shown:
+            return
+        self._shown = True
+        print(terms.SUMMARY, file=sys.stderr, flush=True)
+        if not self._accepted:
+            if not sys.stdin.isatty():
+                raise TermsNotAccepted("Not a terminal: pass --accept-terms if you accept these terms.")
+            print("Do you accept these terms? [y/N] ", end="", file=sys.stderr, flush=True)
+            self._accepted = sys.stdin.readline().strip().lower() in {"y", "yes"}
+        if not self._accepted:
+            raise TermsNotAccepted("The terms were not accepted. Outcry has not connected to Hyperliquid.")
+
+
+def _write_instruments(settings: Settings, consent: _Consent) -> None:
+    """Write the tables of the market's instruments, unless the folder has them. Raises `BadSettings`."""
+    folder = settings.folder / _INSTRUMENTS
+    products = folder / "products.csv"
+    if products.is_file():
+        if EXCHANGE not in products.read_text(encoding="utf-8"):
+            raise BadSettings(
+                f"{products} has other instruments. Choose another folder with --data, or add products of the exchange "
+                f"{EXCHANGE} (docs/guides/free-market.md)."
+            )
+        return
+    from outcry.feeds.hyperliquid.instruments import read_listed, tables  # noqa: PLC0415 - imports an HTTP client
+
+    consent.require()
+    clock = SystemClock()
+    try:
+        listed = asyncio.run(read_listed(clock, settings.feed_places.get(_BROKER, {}).get("api", "")))
+    except FeedLost as problem:
+        raise BadSettings(f"The instruments cannot be read: {problem}. Try again later.") from None
+    today = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC).date()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for name, text in sorted(
+        tables(listed, today).items(), reverse=True
+    ):  # products last: they mark the set complete
+        _write(folder / name, text)
+
+
+def _write(path: Path, text: str) -> None:
+    draft = path.with_suffix(".draft")
+    draft.write_text(text, encoding="utf-8", newline="\n")
+    draft.replace(path)
+
+
+def _connect(installation: Installation, owner: str, consent: _Consent) -> str:
+    """Make sure that the connection exists and the current terms are accepted; return a new key of a new connection.
+
+    An existing connection stays as its user left it, for example paused.
+    """
+    store, now_ns = SqlConnectionStore(installation.database), installation.clock.now_ns()
+    existing = [row for row in store.rows() if row.broker == _BROKER]
+    entries = {TERMS: terms.VERSION}
+    for row in existing:
+        sealed = store.entries(row.id)
+        if sealed is None or installation.vault.open(row, sealed).get(TERMS) != terms.VERSION:
+            consent.require()
+            store.renew(row.id, "", installation.vault.seal(row.user_id, _BROKER, entries))
+            store.move(row.id, row.phase, ConnectionPhase.CONNECTING, "connecting", now_ns, restart=True)
+    if existing:
+        return ""
+    consent.require()
+    user_id = installation.store.ensure_user(owner, now_ns)
+    roots = tuple(_roots(installation))
+    row = ConnectionRow(
+        0, user_id, _BROKER, ADAPTER.broker.name, ConnectionPhase.CONNECTING, "connecting", now_ns, roots
+    )
+    try:
+        store.add(row, installation.vault.seal(user_id, _BROKER, entries), now_ns)
+    except ConnectionRefused:  # `rows` leaves out the connections of disabled users
+        raise BadSettings(f"The user {owner} is disabled. Choose another with --owner.") from None
+    return installation.keys.create(owner, "pro", now_ns)
+
+
+def _roots(installation: Installation) -> Iterator[str]:
+    for root, product in installation.reference.universe.products.items():
+        if ADAPTER.broker.offers(product):
+            yield root
+
+
+def _owner(installation: Installation) -> str:
+    """Return the email address of the user whose connection this is; of several, the first."""
+    row = next(row for row in SqlConnectionStore(installation.database).rows() if row.broker == _BROKER)
+    user = SqlIdentityStore(installation.database).user(row.user_id)
+    assert user is not None  # a connection refers to its user
+    return user.email
+
+
+def _greet(installation: Installation, key: str, host: str, port: int, people: "People") -> None:
+    at = address(host, port)
+    if notice := set_up_notice(installation.settings.folder, people.first_run, at):
+        owner = f"Use the email address {_owner(installation)}, to which the data of the market belongs."
+        print(f"{notice}{owner}", file=sys.stderr, flush=True)
+    roots = tuple(_roots(installation))
+    print(
+        f"Live market of Hyperliquid at {at} (data folder: {installation.settings.folder})\n"
+        f"The data is for the user who accepted the terms ({terms.URL}). Not advice.",
+        flush=True,
+    )
+    if key:
+        print(f'key: {key}\ncurl -H "x-api-key: {key}" "{at}/api/levels?symbol={roots[0]}"', flush=True)
+    print(f"Symbols: {', '.join(roots)}", flush=True)
