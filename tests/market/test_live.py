@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outcry.market.alerts.machine import Fired
 from outcry.market.bias import Bias, BiasReading, Votes
 from outcry.market.calendar import SessionKind
 from outcry.market.kernels import BulkFold
@@ -326,6 +327,33 @@ def test_new_reference_levels_do_not_change_the_ladder() -> None:
     assert view is not None
     assert view.opening.prior is not None
     assert view.opening.prior.poc == 900
+
+
+@given(tapes(), st.integers(0, 120))
+@settings(max_examples=150, deadline=None)
+def test_alerts_follow_new_reference_levels(tape: list[Trade], cut: int) -> None:
+    """A regular session that opens without a prior session, and receives one later, can be restored at any time."""
+    session = LiveSession(replace(BARE, prior=None))
+    feed(session, tape[:cut])
+    session.set_opening(OPENING)
+    again = LiveSession.load(OPENING, session.dump())
+    assert again.dump() == session.dump()
+    assert feed(again, tape[cut:]) == feed(session, tape[cut:])
+    assert again.dump() == session.dump()
+
+
+def test_new_reference_levels_fire_their_own_alerts_and_no_old_ones() -> None:
+    """The naked POC at 1000 is replaced by one at 900, which the next trade touches; it then trades 1000 unnoticed."""
+    old = replace(BARE, prior=None, carried=CarriedLevels((CarriedLevel(1000, BEFORE, 1),), (), ()))
+    new = replace(old, carried=CarriedLevels((CarriedLevel(900, DAY, 1),), (), ()))
+    session = LiveSession(old)
+    assert feed(session, [(OPEN, 950, 5)]) == []
+    session.set_opening(new)
+    minute = NANOS_PER_MINUTE
+    fired = feed(
+        session, [(OPEN + minute * n, price, 5) for n, price in enumerate((950, 900, 1000), start=1)]
+    )
+    assert [(a.ref, a.price_ticks) for a in fired if isinstance(a, Fired)] == [(str(DAY), 900)]
 
 
 def test_bars_and_brackets_are_sealed_every_five_and_thirty_minutes() -> None:

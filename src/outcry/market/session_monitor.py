@@ -70,8 +70,12 @@ class SessionMonitor:
         self._scenarios, self._bias = Scenarios(self._opening), BiasMachine()
 
     def set_opening(self, opening: Opening, open_ticks: int | None) -> None:
-        """Restart the scenarios with another opening. open_ticks: the session's first price; None before it."""
+        """Restart the scenarios, and the alerts at reference levels, with another opening.
+
+        open_ticks: the session's first price; None before it.
+        """
         self._opening, self.calm = opening, None
+        self._alerts = self._alerts.reopened(opening) if self._alerts else None
         self._scenarios = Scenarios(opening)
         if open_ticks is not None:
             self._scenarios.opened(open_ticks)

@@ -171,6 +171,19 @@ class SessionAlerts:
         """
         self._silent = on
 
+    def reopened(self, opening: Opening) -> "SessionAlerts":
+        """Return alerts of the same session for an opening with other reference levels.
+
+        The machines of reference levels start anew. Those of the initial balance, and the last keys, stay as they are.
+        """
+        made = SessionAlerts(opening)
+        made._silent, made._keys = self._silent, self._keys
+        made._balance.ib, made._balance.extremes = self._balance.ib, self._balance.extremes
+        for new, old in zip(made._breaks, self._breaks, strict=True):
+            new.restore(*cast("list[Any]", old.dump()))
+        made._refresh()
+        return made
+
     def dump(self) -> object:
         """Return the state as lists of integers and strings. Equal states give equal dumps."""
         return [
