@@ -3,7 +3,12 @@
 import html
 import json
 
+import pytest
 from tests.web.harness import WebHarness
+
+from outcry.answers.charting import notation_of
+from outcry.trades.reference_tables import load_reference
+from outcry.web.symbol.matching import row_price_text
 
 QUERY = "symbol=ES&date=2026-03-03&poc={}&vah={}&val={}"
 
@@ -46,3 +51,17 @@ def test_errors_are_shown_beside_their_fields(harness: WebHarness) -> None:
 
 def test_the_symbol_page_links_to_it(harness: WebHarness) -> None:
     assert 'href="/match?symbol=ES"' in harness.visitor().get("/s/ES").text
+
+
+@pytest.mark.parametrize(
+    ("root", "price", "text"),
+    [
+        ("ES", 7101.0, "7,101.00"),
+        ("ES", 7101.125, "7,101.125"),
+        ("6J", 0.00682575, "0.00682575"),
+        ("ZN", 110.25, "110'080"),
+    ],
+)
+def test_a_price_between_two_ticks_keeps_its_decimals(root: str, price: float, text: str) -> None:
+    product = load_reference().universe.products[root]
+    assert row_price_text(price, product.tick_e9 / 1e9, notation_of(product)) == text

@@ -6,6 +6,8 @@ The URL contains all entries, so that a search can be repeated and shared with u
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date
+from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -20,6 +22,7 @@ from outcry.web import number_format
 from outcry.web.form_input import Faults
 from outcry.web.language import Words
 from outcry.web.page_context import NotSignedIn, Page, PageContext, PageRequest
+from outcry.wire.chart import Notation
 from outcry.wire.match import MatchAnswer, MatchedSetting
 
 FIELDS = ("symbol", "date", "poc", "vah", "val", "vpoc")
@@ -95,17 +98,19 @@ async def _search(
 def _values(answer: MatchAnswer, words: Words, context: PageContext) -> Mapping[str, Any]:
     notation = notation_of(context.services.universe.products[answer.symbol])
 
-    def price(value: float) -> str:
-        """Format a price; the middle of a row may lie between two ticks."""
-        on_tick = number_format.price_e9(value) % number_format.price_e9(answer.tick_size) == 0
-        return number_format.price_text(value, notation) if on_tick else f"{value:g}"
-
     return {
         "answer": answer,
         "rows": [(each, _reasons(each, words)) for each in answer.matches],
-        "price": price,
+        "price": partial(row_price_text, tick_size=answer.tick_size, notation=notation),
         "not_searched": [hours_text(name, words) for name in answer.not_searched],
     }
+
+
+def row_price_text(value: float, tick_size: float, notation: Notation) -> str:
+    """Format the price of a row. Between two ticks, such as the middle of a row, it has all its decimals."""
+    if number_format.price_e9(value) % number_format.price_e9(tick_size) == 0:
+        return number_format.price_text(value, notation)
+    return f"{Decimal(repr(value)):,f}"
 
 
 def _reasons(found: MatchedSetting, words: Words) -> list[str]:
