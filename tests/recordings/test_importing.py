@@ -1,6 +1,7 @@
 """Imports: atomic, without losses or duplicates, and which of two sources answers."""
 
 import hashlib
+import re
 import time
 import zipfile
 from collections.abc import Callable
@@ -100,6 +101,52 @@ def test_how_a_file_was_read_is_stored(installation: Installation, tmp_path: Pat
     (one,) = installation.store.contributions_of(0, row.digest)
     (recording,) = installation.store.all_recordings()
     assert (one.file, one.rows, one.recording) == (recording.file, 405, recording.id)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "named"),
+    [
+        ({"stamp": "open"}, {"stamp": "close"}, ("--stamp open", "--stamp close")),
+        ({"tz": "America/New_York"}, {"tz": "America/Chicago"}, ("America/New_York", "America/Chicago")),
+    ],
+)
+def test_files_read_differently_are_not_joined(
+    installation: Installation,
+    tmp_path: Path,
+    first: dict[str, str],
+    second: dict[str, str],
+    named: tuple[str, str],
+) -> None:
+    """The remedy works: after the first file is forgotten, the second is imported."""
+    lines = [
+        f"2024-07-02 {9 + (30 + n) // 60:02}:{(30 + n) % 60:02},5500,5500,5500,5500,3" for n in range(405)
+    ]
+    common = {"contract": "ESU2024", "tz": "America/New_York", "stamp": "open"}
+
+    def imported(name: str, part: list[str], **options: str) -> FileReport:
+        (tmp_path / name).write_text("\n".join(["time,open,high,low,close,volume", *part]))
+        read = ReadOptions(**(common | options))  # type: ignore[arg-type]
+        return installation.importer.run(tmp_path / name, 0, read, installation.clock.now_ns())
+
+    imported("a.csv", lines[:200], **first)
+    before = everything(installation)
+    with pytest.raises(FileRefused) as refused:
+        imported("b.csv", lines[200:], **second)
+    assert "ESU2024 2024-07-02" in str(refused.value)
+    assert all(text in str(refused.value) for text in (*named, "a.csv", "b.csv"))
+    assert everything(installation) == before
+    (remedy,) = re.findall("outcry import --forget ([0-9a-f]+)", str(refused.value))
+    installation.importer.forget([remedy], 0, installation.clock.now_ns())
+    assert imported("b.csv", lines[200:], **second).state == "imported"
+
+
+def test_zones_with_the_same_offset_are_joined(installation: Installation, tmp_path: Path) -> None:
+    lines = [f"2024-07-02 09:{n:02},5500,5500,5500,5500,3" for n in range(30, 60)]
+    for name, zone in (("a.csv", "America/New_York"), ("b.csv", "US/Eastern")):
+        (tmp_path / name).write_text("\n".join(["time,open,high,low,close,volume", *lines]))
+        read = ReadOptions(contract="ESU2024", tz=zone, stamp="open")
+        report = installation.importer.run(tmp_path / name, 0, read, installation.clock.now_ns())
+    assert report.sessions[0].duplicates == 30
 
 
 def test_each_import_keeps_its_rows_beside_the_merged_ones(installation: Installation, ticks: Write) -> None:

@@ -8,7 +8,7 @@ from outcry.access.licences import OPERATOR, Grant, Scope
 from outcry.app.installation import Installation
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract
-from outcry.market.opening import Opening
+from outcry.market.opening import IncompleteSession, Opening
 from outcry.recordings.file_model import ReadOptions
 from outcry.sessions.completed_sessions import CompletedSessions
 from outcry.sessions.session_history import SessionInContext
@@ -59,6 +59,26 @@ def test_the_look_back_counts_recorded_sessions_live_and_delayed(
     ]  # fmt: skip
     assert live.carried == delayed.carried
     assert live.average_range == 4
+
+
+def test_a_hole_in_the_first_recorded_session_is_named_live_and_delayed(
+    installation: Installation, ticks: Write
+) -> None:
+    """1 July lacks the minutes from 11:00 to 13:00 in New York. No session before it is recorded."""
+    minutes = [f"{13 + (30 + n) // 60}:{(30 + n) % 60:02d}:00" for n in range(MINUTES) if not 90 <= n < 210]
+    path = ticks("20240701", *[(at, "5500", 10) for at in minutes], folder="hole")
+    report = installation.importer.run(path, OPERATOR, ReadOptions(), installation.clock.now_ns())
+    hole = 1_719_846_000_000_000_000, 1_719_853_200_000_000_000
+    assert [session.holes for session in report.sessions if session.kind is SessionKind.RTH] == [(hole,)]
+    put(installation, ticks, "20240702", 5500)
+    live = openings(installation, date(2024, 7, 3), SEPTEMBER, [SEPTEMBER])
+    assert live.incomplete == (IncompleteSession(date(2024, 7, 1), recorded=True, holes=(hole,)),)
+    scope = Scope(1, (Grant("everyone", "completed", (), None, None),))
+    context = installation.query.context(scope, "ES", installation.clock.now_ns()).answer
+    (missing,) = context.completeness.missing
+    assert (missing.date, missing.holes[0].from_, missing.holes[0].to) == (
+        "2024-07-01", "2024-07-01T15:00:00.000Z", "2024-07-01T17:00:00.000Z",
+    )  # fmt: skip
 
 
 def test_live_and_history_roll_on_the_deadline_of_december_2013(

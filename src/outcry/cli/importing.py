@@ -184,6 +184,17 @@ def print_report(report: FileReport, rows: StreamedRows, console: Console) -> No
         highlight=False,
         soft_wrap=True,
     )
+    _print_micros(report, console)
+
+
+def _print_micros(report: FileReport, console: Console) -> None:
+    """Print for each micro which levels answers about it have, because its own trades do not decide them."""
+    for micro, parent in sorted(report.parents.items()):
+        console.print(
+            f"{micro} is the micro of {parent}: answers about {micro} have the levels of {parent}. To see levels from "
+            f'the trades of {micro}, call outcry.profile(FILE, symbol="{micro}", date=…) in Python.',
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
 
 
 def _print_holes(report: FileReport, console: Console) -> None:

@@ -10,7 +10,7 @@ from outcry.cli.tables import Cell, RowsOutput, StreamedRows, on_terminal
 from outcry.database.errors import StoreBusy
 from outcry.recordings.file_model import shown
 from outcry.recordings.forgetting import CannotForget
-from outcry.recordings.import_choice import ID_LENGTH, UnknownImport, read_with
+from outcry.recordings.import_choice import ID_LENGTH, UnknownImport, import_id, read_with
 from outcry.recordings.tape_errors import TapeDamaged, TapeInUse
 from outcry.sessions.store_model import Contribution, ImportRow
 
@@ -31,6 +31,7 @@ def list_imports(installation: Installation, owner: int, output: RowsOutput) -> 
 def _cells(row: ImportRow, contributions: Iterable[Contribution], *, short: bool) -> Iterator[Cell]:
     file, days = row.file, list(contributions)
     yield from (
+        import_id(row),
         iso_timestamp(row.at_ns),
         shown(row.name),
         file.sha256[:ID_LENGTH] if short else file.sha256,

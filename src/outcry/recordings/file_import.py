@@ -2,11 +2,12 @@
 
 from outcry.recordings.file_model import Reading
 from outcry.recordings.import_report import FileReport, Progress
+from outcry.recordings.mixed_readings import refuse_mixed_readings
 from outcry.recordings.session_selection import SessionBuilder
 from outcry.recordings.session_splitting import ImportContext, SessionSplitter
 from outcry.recordings.source_file import SourceFile
 from outcry.recordings.staging import StagingArea
-from outcry.sessions.store_model import NO_DETAILS
+from outcry.sessions.store_model import NO_DETAILS, ImportRow
 from outcry.trades.coverage import GRACE_NS
 
 
@@ -40,14 +41,17 @@ def import_file(
         if not splitter.folds and not splitter.outside and not splitter.early and reading.counts.skipped:
             return report
         splitter.check_labels(reading.counts.skipped)
+        details = file.details(reading) if file else NO_DETAILS
+        row = ImportRow(owner, digest, name, now_ns, details)
+        refuse_mixed_readings(context.store, reading.path, row, staging.days)
         spans = {root: reading.covered or (span,) for root, span in splitter.span.items()}
         days = staging.finish(
             context.store, digest, spans, from_feed=bool(reading.covered), replace=reading.replaces
         )
         builder = SessionBuilder(context, owner, reading.source, now_ns)
         rows, report.sessions = builder.select(reading.path, splitter.folds.values(), days)
-        changed, report.damaged = staging.commit(
-            context.store, digest, name, file.details(reading) if file else NO_DETAILS, rows, now_ns
-        )
+        changed, report.damaged = staging.commit(context.store, digest, name, details, rows, now_ns)
+        products = (context.universe.products[contract.root] for contract, *_ in splitter.folds)
+        report.parents = {product.root: product.parent for product in products if product.parent}
         report.state = "imported" if changed else "unchanged"
     return report

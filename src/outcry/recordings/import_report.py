@@ -45,7 +45,8 @@ class FileReport:
     """Result of importing one file.
 
     `skipped` maps a reason to the number of rows skipped for it. `outside` counts rows outside all trading hours.
-    `damaged` lists damaged tape files (stored recordings) that new ones with this file's rows replaced.
+    `damaged` lists damaged tape files (stored recordings) that new ones with this file's rows replaced. `parents` maps
+    each micro of which the file has rows to its full-size product.
     """
 
     path: Path
@@ -57,6 +58,7 @@ class FileReport:
     skipped: dict[str, int] = field(default_factory=dict[str, int])
     sessions: list[SessionReport] = field(default_factory=list[SessionReport])
     damaged: list[str] = field(default_factory=list[str])
+    parents: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)

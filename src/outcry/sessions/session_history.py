@@ -127,15 +127,19 @@ class SessionInContext:
 def incomplete_sessions(
     history: SessionHistory, calendar: Calendar, root: str, last: date
 ) -> tuple[IncompleteSession, ...]:
-    """Return the RTH sessions within the look-back, up to trade date `last`, that lack a complete recording."""
+    """Return the RTH sessions within the look-back, up to trade date `last`, that lack a complete recording.
+
+    If the look-back reaches the oldest recorded session, they include incomplete ones before the first complete one.
+    """
     complete = [stored.row.trade_date for stored in history.sessions if stored.row.complete]
+    reaches_oldest = len(complete) < POC_LOOKBACK_SESSIONS
     complete = complete[-POC_LOOKBACK_SESSIONS:]
     first = complete[0] if complete else last
     partial = {s.row.trade_date: s.row.holes for s in history.sessions if not s.row.complete}
-    return tuple(
-        IncompleteSession(
-            session.trade_date, session.trade_date in partial, partial.get(session.trade_date, ())
-        )
+    oldest = [day for day in partial if day < first] if reaches_oldest else []
+    days = [
+        session.trade_date
         for session in calendar.sessions(root, first, last)
         if session.kind is SessionKind.RTH and session.trade_date not in set(complete)
-    )
+    ]
+    return tuple(IncompleteSession(day, day in partial, partial.get(day, ())) for day in (*oldest, *days))
