@@ -44,7 +44,9 @@ class _Changed(Exception):
 
 
 def backup(folder: Path | None = None, *, keep: int | None = None, data: str | None = None) -> int:
-    """Back up the database, tape, live logs, secret, vault key and your tables. The service can keep running.
+    """Back up the database, tape, live logs, secret and vault key. The service can keep running.
+
+    Your settings file and your tables of instruments and overrides are included.
 
     To restore, set OUTCRY_DATA to the backup folder. The backup contains the secret and the vault key: protect it like
     the original. Keys set with OUTCRY_SECRET and OUTCRY_VAULT_KEYS are not included.
