@@ -28,7 +28,6 @@ from tests.sample_live_session import (
 )
 
 from outcry.answers.profile_sources import ProfileRequest
-from outcry.answers.profiles import period_of
 from outcry.answers.query import Query
 from outcry.base.errors import InvalidParameter, NotFound
 from outcry.live.registry import Registry
@@ -36,6 +35,8 @@ from outcry.market.calendar import Session, SessionKind
 from outcry.market.fold import SessionFold
 from outcry.market.ladder import bracket_windows
 from outcry.market.methods import PRESETS
+from outcry.market.opening import Opening
+from outcry.market.periods import PeriodPoc, period_of
 from outcry.market.profile_settings import Hours
 from outcry.market.snapshot import dump
 from outcry.sessions.store_model import SessionRow
@@ -243,6 +244,34 @@ def test_a_composite_has_one_contract() -> None:
     )
     assert (found.window.contract, [one.date for one in found.window.missing]) == ("ESH2026", ["2026-01-05"])
     assert (found.profile.low, found.profile.high) == (6925.0, 6925.0)
+
+
+def test_the_context_lists_naked_pocs_of_ended_weeks_and_months() -> None:
+    """A day of December and one of January at distant prices: each is the POC of its week; December has ended too."""
+    store = MemorySessions()
+    for day, price in ((date(2025, 12, 23), 27600), (date(2026, 1, 5), 28000), (date(2026, 1, 12), 28400)):
+        opened = session_of(day, SessionKind.RTH).open_ns
+        store.rows.append(row_of(session_of(day, SessionKind.RTH), [(opened, price, 10)]))
+    found = query(Registry(), store).context(BOB, "ES", AFTER_NS).answer
+    assert [(poc.price, poc.from_, poc.sessions) for poc in found.naked_weekly_pocs] == [
+        (7000.0, "2026-01-05", 1),
+        (6900.0, "2025-12-23", 1),
+    ]
+    assert [(poc.price, poc.from_, poc.to) for poc in found.naked_monthly_pocs] == [
+        (6900.0, "2025-12-23", "2025-12-23")
+    ]
+
+
+def test_the_context_of_the_open_session_has_the_pocs_of_its_opening() -> None:
+    pocs = (PeriodPoc("week", 27400, date(2025, 12, 29), date(2026, 1, 2), 4),)
+    opening = replace(VIEW.opening, period_pocs=pocs)
+    assert Opening.load(opening.dump()) == opening
+    asked, _ = live(replace(VIEW, opening=opening))
+    found = asked.context(ANN, "ES", NOW_NS).answer
+    assert [(poc.price, poc.from_, poc.to, poc.sessions) for poc in found.naked_weekly_pocs] == [
+        (6850.0, "2025-12-29", "2026-01-02", 4)
+    ]
+    assert found.naked_monthly_pocs == []
 
 
 # -- the open session

@@ -41,6 +41,8 @@ def context_answer(view: SessionView) -> ContextAnswer:
         overnight=describe.high_low(view.overnight, tick_e9),
         ib_extensions=describe.session_ib_extensions(view),
         bias=live.bias.bias.value if live else None, bias_votes=describe.votes(live.bias.votes) if live else None,
+        naked_weekly_pocs=describe.period_pocs(view.period_pocs(), "week", tick_e9),
+        naked_monthly_pocs=describe.period_pocs(view.period_pocs(), "month", tick_e9),
         naked_pocs=pocs, poor_highs=highs, poor_lows=lows, damaged_sessions=describe.damaged(view.damaged),
         completeness=describe.completeness(view.incomplete()), instrument=describe.instrument(view.product),
     )  # fmt: skip

@@ -8,6 +8,7 @@ from outcry.answers.session_view import SessionView
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import AlertRow
 from outcry.market import levels as core_levels
+from outcry.market import periods
 from outcry.market.alerts.machine import AlertType
 from outcry.market.bias import Votes
 from outcry.market.calendar import Session, SessionKind
@@ -33,6 +34,7 @@ from outcry.wire.answers import (
     Method,
     MissingSession,
     Overnight,
+    PeriodPoc,
     Playbook,
     PlaybookLevel,
     PriceRange,
@@ -57,6 +59,20 @@ def carried(
         ]
 
     return dated(levels.naked_pocs), dated(levels.poor_highs), dated(levels.poor_lows)
+
+
+def period_pocs(found: Sequence[periods.PeriodPoc], period: periods.Period, tick_e9: int) -> list[PeriodPoc]:
+    """Return the naked POCs of one kind of period, newest first."""
+    return [
+        PeriodPoc(
+            price=number(poc.price_ticks * tick_e9),
+            from_=str(poc.first),
+            to=str(poc.last),
+            sessions=poc.sessions,
+        )
+        for poc in found
+        if poc.period == period
+    ]
 
 
 def spent(

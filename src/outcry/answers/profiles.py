@@ -4,7 +4,6 @@ Prices of another contract month belong to another auction, so a profile counts 
 contract of its newest session (rules §9). A live session counts as far as it has traded.
 """
 
-from calendar import monthrange
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -18,11 +17,12 @@ from outcry.answers.session_view import CompletedSelection, SessionView
 from outcry.base.errors import InvalidParameter, NoLicensedSource, NotFound
 from outcry.market.calendar import Calendar, Session
 from outcry.market.methods import PRESETS
+from outcry.market.periods import period_of
 from outcry.market.profile_settings import SESSION_KINDS, Hours
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.market.volume_statistics import VolumeSums
 from outcry.recordings.session_trades import SessionTrades
-from outcry.wire.profile import Period, ProfileAnswer
+from outcry.wire.profile import ProfileAnswer
 
 #: The longest range of one profile in trade dates, about a year, and that of one that reads trades from the tape.
 MAX_DAYS, MAX_DAYS_OF_TRADES = 260, 23
@@ -31,19 +31,6 @@ _LONGEST_RANGE = timedelta(days=370)
 _LIVE_NS = NANOS_PER_SECOND
 #: Presets that a ladder can answer: the others count closes.
 METHODS = tuple(name for name, method in PRESETS.items() if method.placement == "range")
-
-
-def period_of(day: date, period: Period) -> tuple[date, date]:
-    """Return the first and last calendar day of the period that contains a day. Weeks begin on Monday."""
-    if period == "day":
-        return day, day
-    if period == "week":
-        monday = day - timedelta(days=day.weekday())
-        return monday, monday + timedelta(days=6)
-    months = 3 if period == "quarter" else 1
-    first = (day.month - 1) // months * months + 1
-    last = first + months - 1
-    return date(day.year, first, 1), date(day.year, last, monthrange(day.year, last)[1])
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from outcry.market.ladder import Ladder
 from outcry.market.levels import CarriedLevels
 from outcry.market.live_session import LiveView
 from outcry.market.opening import IncompleteSession, Prior
+from outcry.market.periods import PeriodPoc
 from outcry.market.profile import SessionProfile, volume_area
 from outcry.sessions.session_history import SessionInContext, StoredSession, incomplete_sessions
 from outcry.sessions.visible_sessions import VisibleSessions
@@ -31,8 +32,8 @@ class SessionView:
     the trades are simulated. prior: the newest complete regular session before this one. reference: the completed
     session that prices are measured against: the prior one of an open session, else this one. overnight: high and low
     of the overnight session before this one; of an overnight session, its own. volume_area: low and high of the
-    value area that is computed from volume. volume_area, data, carried, incomplete: computed on each call, because not
-    every answer contains them. damaged: contract, date and kind of damaged stored sessions.
+    value area that is computed from volume. volume_area, data, carried, period_pocs, incomplete: computed on each call,
+    because not every answer contains them. damaged: contract, date and kind of damaged stored sessions.
     live: set if the session is open. stored, stored_overnight: set if it is completed.
     """
 
@@ -58,6 +59,7 @@ class SessionView:
     volume_area: Callable[[], tuple[int, int]]
     data: Callable[[], DataQuality]
     carried: Callable[[], CarriedLevels]
+    period_pocs: Callable[[], Sequence[PeriodPoc]]
     incomplete: Callable[[], Sequence[IncompleteSession]]
     damaged: Sequence[tuple[str, str, str]]
     live: LiveView | None = None
@@ -88,7 +90,8 @@ def open_session(seen: VisibleChannel, product: Product) -> SessionView | None:
         short=opening.short, ib_complete=live.ib_complete, ladder=ladder, profile=live.profile, prior=prior,
         reference=prior, overnight=live.overnight, average_range=opening.average_range,
         volume_area=lambda: volume_area(ladder), data=data,
-        carried=lambda: opening.carried, incomplete=lambda: opening.incomplete, damaged=opening.damaged, live=live,
+        carried=lambda: opening.carried, period_pocs=lambda: opening.period_pocs,
+        incomplete=lambda: opening.incomplete, damaged=opening.damaged, live=live,
     )  # fmt: skip
 
 
@@ -120,7 +123,7 @@ def completed_session(
         reference=stored.profile,
         overnight=(overnight.profile.high, overnight.profile.low) if overnight else None,
         average_range=session.average_range_ticks, volume_area=lambda: stored.volume_area,
-        data=data, carried=lambda: session.carried, incomplete=incomplete,
+        data=data, carried=lambda: session.carried, period_pocs=lambda: session.period_pocs, incomplete=incomplete,
         damaged=[(damaged.contract, damaged.trade_date, damaged.kind) for damaged in visible.damaged],
         stored=stored, stored_overnight=overnight,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from datetime import date
 
 from outcry.market.calendar import Session, SessionKind
 from outcry.market.levels import CarriedLevel, CarriedLevels
+from outcry.market.periods import PeriodPoc
 from outcry.market.windows import Segment
 
 VERSION = 1
@@ -50,7 +51,8 @@ class Opening:
     nothing traded. average_range: ticks, over up to 20 earlier RTH sessions; None if there are none. rolled_from: key
     of the contract that was front before this one, if the roll came after `prior`. front: whether it is the front
     contract; other contracts fire no alerts. damaged: contract, date and kind of stored sessions that are damaged, and
-    therefore not used. incomplete: earlier sessions that create no levels, ascending.
+    therefore not used. incomplete: earlier sessions that create no levels, ascending. period_pocs: naked POCs of weeks
+    and months at the close of the session before.
     """
 
     contract: str
@@ -67,6 +69,7 @@ class Opening:
     front: bool = True
     damaged: tuple[tuple[str, str, str], ...] = ()
     incomplete: tuple[IncompleteSession, ...] = ()
+    period_pocs: tuple[PeriodPoc, ...] = ()
 
     @property
     def session(self) -> Session:
@@ -109,6 +112,11 @@ class Opening:
             whole["damaged"] = self.damaged
         if self.incomplete:
             whole["missed"] = [[str(one.trade_date), one.recorded, one.holes] for one in self.incomplete]
+        if self.period_pocs:
+            whole["period_pocs"] = [
+                [poc.period, poc.price_ticks, str(poc.first), str(poc.last), poc.sessions]
+                for poc in self.period_pocs
+            ]
         return json.dumps(whole, separators=(",", ":")).encode()
 
     @staticmethod
@@ -141,5 +149,9 @@ class Opening:
                     date.fromisoformat(day), recorded, tuple((first, last) for first, last in holes)
                 )
                 for day, recorded, holes in whole.get("missed", ())
+            ),
+            period_pocs=tuple(
+                PeriodPoc(period, price, date.fromisoformat(first), date.fromisoformat(last), sessions)
+                for period, price, first, last, sessions in whole.get("period_pocs", ())
             ),
         )

@@ -206,7 +206,7 @@ class CompletedSessions:
             overnight=overnight if session.kind is SessionKind.RTH else None,
             average_range=history.average_range_ticks(), rolled_from=rolled_from, front=front,
             damaged=tuple((row.contract, row.trade_date, row.kind) for row in before.damaged),
-            incomplete=incomplete,
+            incomplete=incomplete, period_pocs=history.period_pocs(),
         )  # fmt: skip
 
     def _before_open(

@@ -11,6 +11,7 @@ from outcry.market.instruments import Contract
 from outcry.market.ladder import IB_BRACKETS, Ladder
 from outcry.market.levels import POC_LOOKBACK_SESSIONS, CarriedLevels, CompletedSession, carried_levels
 from outcry.market.opening import IncompleteSession
+from outcry.market.periods import PeriodPoc, naked_period_pocs
 from outcry.market.profile import SessionProfile, profile_of, volume_area
 from outcry.market.snapshot import load
 from outcry.sessions.store_model import SessionRow
@@ -75,12 +76,22 @@ class SessionHistory:
 
     def carried(self) -> CarriedLevels:
         """Return the naked POCs and poor extremes that remain at the close of the newest session."""
+        return carried_levels([stored.completed for stored in self.stored[self._look_back() : self.count]])
+
+    def period_pocs(self) -> tuple[PeriodPoc, ...]:
+        """Return the naked POCs of weeks and months at the close of the newest session."""
+        first = self._look_back()
+        recent = [stored.completed for stored in self.stored[first : self.count]]
+        return naked_period_pocs(recent, cut=first > 0)
+
+    def _look_back(self) -> int:
+        """Return the index of the first session of the look-back, so that only sessions inside it are decoded."""
         first = self.count
         complete = 0
-        while first and complete < POC_LOOKBACK_SESSIONS:  # decode only sessions inside the look-back
+        while first and complete < POC_LOOKBACK_SESSIONS:
             first -= 1
             complete += self.stored[first].row.complete
-        return carried_levels([stored.completed for stored in self.stored[first : self.count]])
+        return first
 
     def average_range_ticks(self) -> int | None:
         """Return the average range of the last twenty complete sessions (or fewer) in whole ticks; None without any."""
@@ -117,6 +128,11 @@ class SessionInContext:
     def carried(self) -> CarriedLevels:
         """The naked POCs and poor extremes that remain at the close of this session."""
         return SessionHistory(self.history.stored, self.history.count + 1).carried()
+
+    @cached_property
+    def period_pocs(self) -> tuple[PeriodPoc, ...]:
+        """The naked POCs of weeks and months at the close of this session."""
+        return SessionHistory(self.history.stored, self.history.count + 1).period_pocs()
 
     @cached_property
     def average_range_ticks(self) -> int | None:

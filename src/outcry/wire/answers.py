@@ -359,6 +359,15 @@ class Instrument(Answer, frozen=True, kw_only=True):
     checked_on: str | None
 
 
+class PeriodPoc(Answer, frozen=True, kw_only=True):
+    """The naked POC of a week or month. `from`, `to`: its first and last recorded trade date, both included."""
+
+    price: float
+    from_: str = msgspec.field(name="from")
+    to: str
+    sessions: int
+
+
 class ContextAnswer(Answer, frozen=True, kw_only=True):
     """Answer of `GET /api/context`: the details behind a levels answer.
 
@@ -386,6 +395,8 @@ class ContextAnswer(Answer, frozen=True, kw_only=True):
     bias: Bias | None
     bias_votes: BiasVotes | None
     naked_pocs: list[DatedLevel]
+    naked_weekly_pocs: list[PeriodPoc] = []
+    naked_monthly_pocs: list[PeriodPoc] = []
     poor_highs: list[DatedLevel]
     poor_lows: list[DatedLevel]
     damaged_sessions: list[DamagedData]
