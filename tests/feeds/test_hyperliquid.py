@@ -221,6 +221,23 @@ def test_prices_finer_than_the_tick_are_refused_before_the_first_trade() -> None
     run(work)
 
 
+def test_the_first_trade_between_two_ticks_ends_the_stream() -> None:
+    async def work() -> None:
+        made = peer()
+        async with open_feed(made) as harness:
+            one = await caught_up(harness)
+            await play(made, 75)
+            rows = made.tapes["ES"]
+            rows["price"][rows["ts_event"] >= made.now_ns] += 50_000_000
+            await play(made, 5)
+            await until(lambda: one.problem is not None, "an end")
+            assert isinstance(one.problem, FeedRefused)
+            assert one.problem.code == "wrong_step"
+            assert not (one.trades()["price"] % 250_000_000).any()
+
+    run(work)
+
+
 def test_a_refused_request_is_tried_again_by_the_service() -> None:
     async def work() -> None:
         made = peer()

@@ -15,7 +15,7 @@ from outcry.feeds.redirects import refusing_redirects
 from outcry.feeds.shared_session import SharedSession
 from outcry.market.instruments import Contract, Product
 from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_SECOND
-from outcry.trades.feed import CaughtUp, Cursor, Event, FeedCaps, FeedRefused, Status
+from outcry.trades.feed import CaughtUp, Cursor, Event, FeedCaps, FeedRefused, Status, Trades
 from outcry.trades.records import Quality
 
 #: Returns the vendor's name (coin) of a product; None if the vendor does not have the product.
@@ -68,6 +68,8 @@ class HyperliquidFeed:
             async for event in join_bars_and_trades(history, since.since_ns, channel, self._context.speedup):
                 if isinstance(event, CaughtUp):
                     self._link.worked()
+                elif isinstance(event, Trades) and (event.rows["price"] % product.tick_e9).any():
+                    raise _finer_prices(product, coin)
                 yield event
 
     async def _check(self, product: Product, coin: str) -> None:
@@ -88,11 +90,7 @@ class HyperliquidFeed:
         now_ns = self._info.vendor_ns()
         recent = await self._info.bars(coin, product.size_step_e9, now_ns - NANOS_PER_HOUR, now_ns)
         if any((recent[name] % product.tick_e9).any() for name in ("open", "high", "low", "close")):
-            raise FeedRefused(
-                "wrong_step",
-                f"Hyperliquid's prices of {coin} have finer steps than the tick of {product.root}. Change tick of "
-                f"{product.root} in instruments/products.csv",
-            )
+            raise _finer_prices(product, coin)
 
     async def _connect(self) -> HyperliquidSocket:
         if self._http is None:
@@ -103,3 +101,12 @@ class HyperliquidFeed:
         return await connect(
             self._http, self._url, self._steps_e9.__getitem__, self._context.clock, self._context.speedup
         )
+
+
+def _finer_prices(product: Product, coin: str) -> FeedRefused:
+    """Return the error for prices between two ticks, all of which would be left out of the levels."""
+    return FeedRefused(
+        "wrong_step",
+        f"Hyperliquid's prices of {coin} have finer steps than the tick of {product.root}. Change tick of "
+        f"{product.root} in instruments/products.csv",
+    )

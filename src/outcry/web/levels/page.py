@@ -23,7 +23,7 @@ ORDERS = ("nearest", "symbol", "state")
 #: Labels of the universe's groups, in display order.
 SECTORS: Mapping[str, str] = {
     "index": "Equity", "rates": "Rates", "energy": "Energy", "metals": "Metals", "fx": "FX", "grains": "Grains",
-    "livestock": "Livestock", "crypto": "Crypto",
+    "livestock": "Livestock", "crypto": "Crypto", "perpetuals": "Perpetuals",
 }  # fmt: skip
 COLUMN_NAMES: Mapping[str, str] = {
     "vah": "VAH", "poc": "POC", "val": "VAL", "ib_high": "High", "ib_low": "Low", "on_high": "High", "on_low": "Low",
