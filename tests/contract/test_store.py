@@ -25,7 +25,14 @@ from outcry.live.store import LiveStore
 from outcry.market.calendar import SessionKind
 from outcry.people.store import SqlIdentityStore
 from outcry.sessions.store import SqlStore
-from outcry.sessions.store_model import RecordingRow, SessionRow
+from outcry.sessions.store_model import (
+    Contribution,
+    FileRead,
+    ImportRow,
+    ReadAs,
+    RecordingRow,
+    SessionRow,
+)
 from outcry.trades.records import Quality
 
 DAY = date(2024, 7, 2)
@@ -276,6 +283,54 @@ def test_a_key_is_revoked_by_its_user_alone(store: SqlStore) -> None:
     assert revoked is not None
     assert (revoked.id, revoked.revoked_ns) == (key, 3)
     assert store.revoke_key_of(ann, key, 4) is None
+
+
+def contribution(digest: str, path: str | None, position: int, day: date = DAY) -> Contribution:
+    return Contribution(
+        0, digest, "ESU2024", day, "lean", Quality.TICKS, position, path, "f" * 64 if path else "", 10, 2**40, 100, 200,
+        ((90, 250),), set_aside=((100, 1, 2),),
+    )  # fmt: skip
+
+
+def test_contributions_are_read_back_in_the_order_of_merging(store: SqlStore) -> None:
+    first, second = (
+        contribution("1", "operator/ES/b.dbn.zst", 1),
+        contribution("2", "operator/ES/a.dbn.zst", 2),
+    )
+    base = contribution("", None, 0)
+    file = FileRead("e" * 64, 123, 10, ReadAs("csv", "csv", None, "UTC", "open", "0.01"))
+    store.commit_import(0, "2", "a", [RECORDING], [], 7, contributions=[second])
+    store.commit_import(0, "1", "b", [], [], 8, file=file, contributions=[first, base])
+    assert store.contributions(0, "ESU2024", DAY, DAY) == [base, first, second]
+    assert store.contributions_of(0, "1") == [first]
+    assert store.contributions(3, "ESU2024", DAY, DAY) == []
+    assert store.imports(0) == [ImportRow(0, "2", "a", 7), ImportRow(0, "1", "b", 8, file)]
+    assert {one.path for one in store.contribution_files()} == {first.path, second.path} == store.tape_paths()
+
+
+def test_a_forgotten_import_leaves_what_others_brought(store: SqlStore) -> None:
+    """The transaction deletes the import, a whole recording and the rest of another, and replaces all sessions."""
+    next_day = date(2024, 7, 3)
+    gone = replace(RECORDING, trade_date=next_day, path="operator/ES/c.dbn.zst")
+    mine = [
+        contribution("1", "operator/ES/b.dbn.zst", 1),
+        contribution("1", "operator/ES/c.dbn.zst", 1, next_day),
+    ]
+    other, base = contribution("2", "operator/ES/a.dbn.zst", 2), contribution("", "operator/ES/d.dbn.zst", 0)
+    night = replace(SESSION, kind=SessionKind.ETH)
+    store.commit_import(0, "1", "a", [RECORDING, gone], [SESSION, night], 7, contributions=[*mine, base])
+    store.commit_import(0, "2", "b", [], [], 7, contributions=[other])
+    left, before = replace(RECORDING, rows=4), store.revision()
+    store.forget_imports(
+        0, ["1"], removed=[gone.id], without_base=[RECORDING.id], recordings=[left],
+        sessions={"ESU2024": [replace(SESSION, rows=4)]},
+    )  # fmt: skip
+    assert store.revision() == before + 1
+    assert store.all_recordings() == [left]
+    assert store.sessions([0], "ES") == [replace(SESSION, rows=4)]
+    assert store.contributions(0, "ESU2024", DAY, next_day) == [other]
+    assert [row.digest for row in store.imports(0)] == ["2"]
+    assert store.tape_paths() == {"operator/ES/a.dbn.zst"}
 
 
 def test_a_forgotten_source_leaves_what_others_brought(store: SqlStore) -> None:
