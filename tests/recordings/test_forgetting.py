@@ -185,6 +185,17 @@ def test_an_ambiguous_or_unknown_name_is_refused_with_the_candidates(
     assert files_on_tape(installation) == set()
 
 
+def test_a_path_never_means_another_file_of_the_same_name(installation: Installation, ticks: Write) -> None:
+    first, second = ticks(DAY, *WHOLE, folder="a"), ticks(DAY, *WHOLE[:5], folder="b")
+    take(installation, first)
+    take(installation, second)
+    forget(installation, str(first))
+    before = digests(installation)
+    with pytest.raises(UnknownImport, match=import_id(installation.store.imports(0)[0])):
+        forget(installation, str(first))
+    assert digests(installation) == before
+
+
 def test_an_error_at_any_write_changes_nothing_or_everything(
     installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

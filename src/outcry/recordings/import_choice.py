@@ -26,17 +26,22 @@ def import_id(row: ImportRow) -> str:
 def chosen_import(named: str, imports: Sequence[ImportRow]) -> ImportRow:
     """Return the import that `named` means: a path, a file name, or at least six characters of an id or digest.
 
-    A path means the file with these bytes, under any name; if none has them, the file of this name. Raises
-    `UnknownImport`, and `OSError` if the file cannot be read.
+    The path of a file means the import of these bytes, under any name; imports by versions that did not store a digest
+    of the bytes are compared by name. Raises `UnknownImport`, and `OSError` if the file cannot be read.
     """
     path = Path(named)
-    found: list[ImportRow] = []
+    same_name = [row for row in imports if row.name == path.name]
+    found = same_name
     if path.is_file():
         with path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         found = [row for row in imports if row.file.sha256 == sha256]
-    if not found:
-        found = [row for row in imports if row.name == path.name]
+        found = found or [row for row in same_name if not row.file.sha256]
+        if not found and same_name:  # it may be another file, or the same one at another time
+            raise UnknownImport(
+                f"{shown(named)} was not imported with the bytes that it has now. Name an import by its id:"
+                f"{_lines(same_name)}"
+            )
     if not found and _BEGINNING.fullmatch(named.lower()):
         start = named.lower()
         found = [row for row in imports if row.digest.startswith(start) or row.file.sha256.startswith(start)]
@@ -45,9 +50,14 @@ def chosen_import(named: str, imports: Sequence[ImportRow]) -> ImportRow:
             f"No import is named {shown(named)}. List the imports with `outcry import --list`."
         )
     if len(found) > 1:
-        lines = "".join(f"\n  {import_id(row)}  {described(row)}" for row in found)
-        raise UnknownImport(f"{shown(named)} matches {len(found)} imports. Name one by its id:{lines}")
+        raise UnknownImport(
+            f"{shown(named)} matches {len(found)} imports. Name one by its id:{_lines(found)}"
+        )
     return found[0]
+
+
+def _lines(imports: Sequence[ImportRow]) -> str:
+    return "".join(f"\n  {import_id(row)}  {described(row)}" for row in imports)
 
 
 def described(row: ImportRow) -> str:
