@@ -15,6 +15,7 @@ import msgspec
 from outcry.answers import describe
 from outcry.answers.builder import as_of
 from outcry.answers.session_view import SessionView
+from outcry.base.sizes import Size
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import AlertRow
 from outcry.market.calendar import Calendar, SessionKind
@@ -23,7 +24,7 @@ from outcry.market.ladder import BRACKET_MINUTES, Ladder, bracket_windows, lette
 from outcry.market.profile import levels_of
 from outcry.market.units import price_text
 from outcry.sessions.session_history import StoredSession
-from outcry.wire.answers import Size, number
+from outcry.wire.answers import number
 from outcry.wire.chart import (
     ChartAnswer,
     ChartBracket,

@@ -5,6 +5,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from outcry.answers.session_view import SessionView
+from outcry.base.sizes import size
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import AlertRow
 from outcry.market import levels as core_levels
@@ -43,7 +44,6 @@ from outcry.wire.answers import (
     SessionLevels,
     Size,
     number,
-    size,
 )
 from outcry.wire.chart import TouchedPoc
 

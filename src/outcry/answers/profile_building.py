@@ -7,6 +7,7 @@ from itertools import groupby
 
 from outcry.answers import describe
 from outcry.answers.session_view import SessionView
+from outcry.base.sizes import Size, size
 from outcry.market.calendar import SessionKind
 from outcry.market.composite import Counted, balances, merged
 from outcry.market.instruments import Product
@@ -14,7 +15,7 @@ from outcry.market.ladder import Ladder
 from outcry.market.profile import SessionProfile, initial_balance, profile_of
 from outcry.market.profile_settings import ProfileSettings, RowPrices, in_rows, ladder_levels
 from outcry.market.volume_statistics import VolumeSums, volume_nodes
-from outcry.wire.answers import IbExtension, PriceRange, Size, number, size
+from outcry.wire.answers import IbExtension, PriceRange, number
 from outcry.wire.profile import (
     AbsentSession,
     Balance,

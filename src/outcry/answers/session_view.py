@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from outcry.base.sizes import size
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.registry import VisibleChannel
 from outcry.market.calendar import Calendar, SessionKind
@@ -21,7 +22,7 @@ from outcry.market.profile import SessionProfile, volume_area
 from outcry.sessions.session_history import SessionInContext, StoredSession, incomplete_sessions
 from outcry.sessions.visible_sessions import VisibleSessions
 from outcry.trades.feed import SIMULATED_SOURCES
-from outcry.wire.answers import DataQuality, DataSource, size
+from outcry.wire.answers import DataQuality, DataSource
 
 
 @dataclass(frozen=True, slots=True)

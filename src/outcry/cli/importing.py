@@ -11,6 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import read_settings
+from outcry.base.sizes import size
 from outcry.base.timestamps import iso_timestamp
 from outcry.cli.columns import IMPORTED, REFOLDED
 from outcry.cli.imports import forget_imports, list_imports
@@ -23,7 +24,6 @@ from outcry.recordings.file_model import FileRefused, ReadOptions, shown
 from outcry.recordings.import_report import FileReport
 from outcry.recordings.tape_errors import TapeDamaged, TapeInUse
 from outcry.sessions.completeness import hole_text
-from outcry.wire.answers import size
 
 #: Maximum number of gaps of one file that are printed as sentences. The `holes` column lists all of them.
 _MAX_SHOWN = 5

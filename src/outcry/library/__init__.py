@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from outcry.base.frames import build_frame
+from outcry.base.sizes import Size
+from outcry.base.sizes import size as size_of
 from outcry.library.conversion import (
     bar_length_ns,
     check_bars,
@@ -41,8 +43,6 @@ from outcry.market.profile import SessionProfile, levels_of, profile_of
 from outcry.market.profile_settings import MAX_ROW_TICKS, ProfileSettings, RowPrices, in_rows, ladder_levels
 from outcry.market.units import PRICE_SCALE
 from outcry.market.volume_statistics import VolumeSums, volume_nodes
-from outcry.wire.answers import Size
-from outcry.wire.answers import size as size_of
 
 __all__ = ["InvalidInput", "Profile", "Row", "profile"]
 

@@ -3,7 +3,7 @@
 import datetime as dt
 from dataclasses import dataclass, field
 
-from outcry.wire.answers import Size
+from outcry.base.sizes import Size
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from outcry.base.frames import build_frame
+from outcry.base.sizes import Size
 
 DataSource = Literal["personal", "shared", "delayed"]
 Bias = Literal["trend_up", "trend_down", "lean_up", "lean_down", "balanced", "neutral", "undetermined"]
@@ -24,24 +25,10 @@ DISCLAIMER = "Educational context, not advice. Market data keeps its owner's lic
 #: Prices are whole numbers of 10⁻⁹ inside.
 _PRICE_SCALE = 1_000_000_000
 
-#: A size or volume: whole unless the product's smallest size is a fraction.
-Size = int | float
-
 
 def number(price_e9: int) -> float:
     """Return the double nearest to a price, which prints as the price itself: 1655750000000 gives 1655.75."""
     return price_e9 / _PRICE_SCALE
-
-
-def size(steps: int, step_e9: int) -> Size:
-    """Return a size in whole steps (of `step_e9`, in 10⁻⁹) as a number: an int if the step is whole, else a float.
-
-    The float is the double nearest to the size, which prints as the size itself: 1234 steps of 0.001 give 1.234.
-    """
-    if step_e9 == _PRICE_SCALE:
-        return steps
-    whole, rest = divmod(step_e9, _PRICE_SCALE)
-    return steps * step_e9 / _PRICE_SCALE if rest else steps * whole
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

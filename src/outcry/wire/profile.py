@@ -4,7 +4,8 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from outcry.wire.answers import Answer, IbExtension, Method, PriceRange, SessionLevels, Size
+from outcry.base.sizes import Size
+from outcry.wire.answers import Answer, IbExtension, Method, PriceRange, SessionLevels
 
 Hours = Literal["rth", "overnight", "full"]
 Period = Literal["day", "week", "month", "quarter"]

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from outcry.access.licences import LICENCE_CLASSES, OPERATOR, Grant, LicenceClass, Scope
 from outcry.access.model import GrantEvent, GrantRow
+from outcry.base.sizes import Size, size
 from outcry.connections.model import ConnectionPhase
 from outcry.market.units import NANOS_PER_HOUR
 from outcry.people.audit import Event
@@ -36,7 +37,6 @@ from outcry.web.language import later
 from outcry.web.number_format import lots_text
 from outcry.web.page_context import NotConfirmed, NotProved, Page, PageContext, PageMissing, PageRequest
 from outcry.web.sign_in_flow import origin_of
-from outcry.wire.answers import Size, size
 
 DATA, FEEDS = "/operator/data", "/operator/feeds"
 _USUAL = {

@@ -14,10 +14,11 @@ from starlette.responses import Response
 from outcry.access.licences import Scope
 from outcry.answers.charting import notation_of
 from outcry.base.errors import InvalidParameter
+from outcry.base.sizes import Size
 from outcry.market.units import price_text
 from outcry.web.number_format import lots_text, price_e9
 from outcry.web.page_context import NotSignedIn, Page, PageContext, PageMissing, PageRequest
-from outcry.wire.answers import LevelsAnswer, Size
+from outcry.wire.answers import LevelsAnswer
 from outcry.wire.chart import Notation
 
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
