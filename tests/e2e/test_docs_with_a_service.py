@@ -32,7 +32,10 @@ NOT_RUN = {
     "endpoint": "asks name servers: tests/delivery",
     "grants": "of a cluster or of an operator: tests/e2e/test_commands.py",
     "keys": "of a cluster: tests/e2e/test_commands.py",
+    "match": "needs stored trades: tests/cli/test_match.py",
 }
+#: Pages whose commands ask another service than the demo, with the test that runs it.
+ELSEWHERE = {"guides/free-market": "tests/e2e/test_free_market.py"}
 #: Streams never end: these are stopped once they have printed something.
 ENDLESS = re.compile(r"\.stream\(|--follow|curl -N")
 START_S, RUN_S = 240, 120
@@ -119,7 +122,7 @@ def lines() -> list[tuple[str, str]]:
     """Return the commands that are run, with the block of each."""
     found: list[tuple[str, str]] = []
     for block in blocks("sh"):
-        for line in block.code.splitlines():
+        for line in block.code.splitlines() if block.page not in ELSEWHERE else ():
             words = [each for each in commands(line) if each[0] in {"outcry", "curl"}]
             reads = [each for each in words if each[0] == "curl" or (each[1:2] and each[1] in RUN)]
             if words and words == reads and "$p" not in line and "localhost:80" not in line.replace(URL, ""):

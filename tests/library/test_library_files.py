@@ -18,7 +18,7 @@ import outcry
 from outcry.library.files import as_arguments
 
 DAY = {"symbol": "ES", "date": "2024-01-02"}
-FORMATS = Path(outcry.__file__).parent / "recordings"
+FORMATS = Path(outcry.__file__).parent / "recordings" / "formats"
 
 
 def write(path: Path, **columns: Any) -> Path:

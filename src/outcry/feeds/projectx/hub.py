@@ -228,9 +228,10 @@ class Hub:
 
     async def _send_heartbeats(self) -> None:
         transport, loop = self._client.transport, asyncio.get_running_loop()
+        silence_limit_s = answer_limit_s(SILENCE_LIMIT_S, self._speedup)
 
         def has_received() -> bool:
-            return loop.time() - transport.received_s < SILENCE_LIMIT_S / self._speedup
+            return loop.time() - transport.received_s < silence_limit_s
 
         if transport.connection is not None:
             ping = transport.connection.ping
