@@ -99,6 +99,10 @@ COMMANDS = MappingProxyType(
             "outcry.cli.sessions:sessions_between",
             "List the sessions from one trade date to another, past or future. Both dates are included.",
         ),
+        "instruments": Command(
+            "outcry.cli.instruments:instruments",
+            "List, add and check products: their ticks, contracts, hours and holidays.",
+        ),
         "migrate": Command(
             "outcry.cli.migrating:migrate_database",
             "Upgrade the database to the schema of this version. `outcry serve` also does this at its start.",

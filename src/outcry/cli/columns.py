@@ -24,6 +24,10 @@ ALERTS = ("symbol", "type", "severity", "price", "ref", "message")
 #: Of `outcry alerts --follow --format csv`.
 FOLLOWED = ("at", *ALERTS)
 MATCHES = ("distance", "poc", "vah", "val", "vpoc", "preset", "differences", "alike")
+#: Of `outcry instruments list` and `add`.
+INSTRUMENTS = ("root", "name", "exchange", "zone", "tick", "size_step", "months", "origin")
+INSTRUMENT = ("field", "value")
+OWN_INSTRUMENTS = ("root", "tables", "replaces")
 FINDINGS = ("check", "finding")
 AGENT_CHECKS = ("feed", "contract", "step", "result", "code", "message")
 
@@ -40,6 +44,10 @@ COLUMNS = MappingProxyType(
         "import": IMPORTED,
         "import --forget": FORGOTTEN,
         "import --list": IMPORTS,
+        "instruments add": INSTRUMENTS,
+        "instruments check": OWN_INSTRUMENTS,
+        "instruments list": INSTRUMENTS,
+        "instruments show": INSTRUMENT,
         "keys list": KEYS,
         "levels": LEVELS,
         "match": MATCHES,

@@ -10,6 +10,7 @@ of a day. Times are in the product's time zone. A window's end is not included.
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from enum import StrEnum
@@ -164,3 +165,22 @@ def read_days(text: str) -> tuple[int, ...]:
         raise ValueError(f"{text!r} is not a weekday or a span like Mon-Fri")
     start, end = DAY_NAMES.index(first), DAY_NAMES.index(last or first)
     return tuple((start + more) % len(DAY_NAMES) for more in range((end - start) % len(DAY_NAMES) + 1))
+
+
+def windows_text(windows: Iterable[Window]) -> str:
+    """Return windows in the notation that `read_windows` parses."""
+    return " ".join(
+        f"{window.starts_on}{_clock(window.start)}-{window.ends_on}{_clock(window.end)}" for window in windows
+    )
+
+
+def days_text(days: Sequence[int]) -> str:
+    """Return consecutive weekdays (0 is Monday) in the notation of the tables, such as `Mon-Fri` or `Sat`."""
+    first, last = DAY_NAMES[days[0]], DAY_NAMES[days[-1]]
+    return first if first == last else f"{first}-{last}"
+
+
+def _clock(minute: int) -> str:
+    """Return a time of day; minutes above 1,440 are on the following day."""
+    hours, minutes = divmod(minute if minute <= DAY_MINUTES else minute - DAY_MINUTES, 60)
+    return f"{hours:02}:{minutes:02}"

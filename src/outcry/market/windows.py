@@ -108,6 +108,21 @@ class TradingHours:
                     found.setdefault(product.group if product.group in self._years else root, last)
         return found
 
+    def rows_on(self, root: str, day: date) -> tuple[HoursRow, ...]:
+        """Return the rows of weekly hours whose dates include a day, of any weekday, variants included."""
+        own = self.base(root)
+        return tuple(
+            row
+            for row in self._hours
+            if own in row.roots and row.valid_from <= day and (row.valid_to is None or day <= row.valid_to)
+        )
+
+    def special_days(self, root: str, first: date) -> tuple[DayRow, ...]:
+        """Return the rows of holidays and overrides that apply to a product from a day on, in order of date."""
+        names = {self.base(root), self._products[root].group}
+        days = sorted({day for name, day in self._days if name in names and day >= first})
+        return tuple(row for day in days if (row := self._row(root, day)) is not None)
+
     def is_business_day(self, root: str, day: date) -> bool:
         """Return whether a product can have a trade date on a date: a weekday of its hours and no holiday."""
         if day.weekday() not in self._weekdays[self.base(root)]:

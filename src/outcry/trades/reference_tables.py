@@ -49,7 +49,12 @@ class _Tables:
     days: tuple[DayRow, ...]
 
 
-def load_reference(folder: Path | None = None, *, variants: dict[str, str] | None = None) -> Reference:
+def load_reference(
+    folder: Path | None = None,
+    *,
+    variants: dict[str, str] | None = None,
+    drafts: Mapping[str, str] | None = None,
+) -> Reference:
     """Read the packaged tables, and over them those of a data folder, if it has any.
 
     The folder may have `products.csv`, `sessions.csv`, `holidays.csv` and `activity.csv` in `instruments/`. A product
@@ -57,12 +62,14 @@ def load_reference(folder: Path | None = None, *, variants: dict[str, str] | Non
     `holidays.csv`, and after them those of `overrides.csv` in the folder itself, take precedence over earlier ones of
     the same day.
 
-    variants: maps a root to its default set of regular hours, such as `{"ES": "cash"}`. Raises `BadReference` for an
+    variants: maps a root to its default set of regular hours, such as `{"ES": "cash"}`. drafts: texts to use in place
+    of tables in `instruments/`, by file name, to check tables before they are written. Raises `BadReference` for an
     invalid table.
     """
     tables = _packaged()
     if folder is not None:
-        tables = _with_overrides(_with_own(tables, folder / INSTRUMENTS_FOLDER), folder / _OVERRIDES)
+        own = _with_own(tables, folder / INSTRUMENTS_FOLDER, drafts or {})
+        tables = _with_overrides(own, folder / _OVERRIDES)
     for root, variant in (variants or {}).items():
         known = tuple(row.variant for row in tables.hours if root in row.roots and row.variant)
         if variant not in {"", *known}:
@@ -84,9 +91,9 @@ def _packaged() -> _Tables:
     return _Tables(products, hours, (*holidays, *overrides))
 
 
-def _with_own(base: _Tables, folder: Path) -> _Tables:
-    """Return tables with those of the operator's folder over them."""
-    texts = {path.name: _text(path) for path in _own_paths(folder)}
+def _with_own(base: _Tables, folder: Path, drafts: Mapping[str, str]) -> _Tables:
+    """Return tables with those of the operator's folder, or their drafts, over them."""
+    texts = {path.name: _text(path) for path in _own_paths(folder)} | dict(drafts)
     if not texts:
         return base
     places = {name: str(folder / name) for name in (_PRODUCTS, _ACTIVITY, _SESSIONS, _HOLIDAYS)}
