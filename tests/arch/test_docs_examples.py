@@ -31,7 +31,7 @@ from outcry.trades.reference_tables import load_reference
 TEXT = {"text"}
 #: Languages whose blocks have a check of their own elsewhere.
 CHECKED_ELSEWHERE = {
-    "csv": "read by tests/market/test_reference_data.py",
+    "csv": "read by tests/market/test_reference_data.py and tests/trades/test_instrument_tables.py",
     "http": "an exchange of the stream ticket: tests/api/test_api_stream.py",
     "ini": "a unit of systemd, which tests cannot start; its command is parsed here",
 }

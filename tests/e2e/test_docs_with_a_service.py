@@ -28,6 +28,7 @@ NOT_RUN = {
     "backup": "tests/e2e/test_doctor_and_backup.py",
     "completion": "writes into folders of shells: tests/cli/test_completion.py",
     "import": "needs a recording: tests/e2e/test_commands.py",
+    "instruments": "writes into the data folder: tests/cli/test_instruments_command.py",
     "replay": "needs a recording: tests/e2e/test_replay_command.py",
     "endpoint": "asks name servers: tests/delivery",
     "grants": "of a cluster or of an operator: tests/e2e/test_commands.py",

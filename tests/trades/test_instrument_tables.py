@@ -194,8 +194,8 @@ def test_a_packaged_product_may_become_a_micro(tmp_path: Path) -> None:
 
 def test_the_instrument_in_the_docs_can_be_used(tmp_path: Path) -> None:
     """Monday 28 December 2026: two parts of regular hours, and no night before it; 24 December ends at noon."""
-    text = (ROOT / "docs" / "reference" / "sessions.md").read_text(encoding="utf-8")
-    text = text[text.index("## Add your own instruments") : text.index("## Add your own overrides")]
+    text = (ROOT / "docs" / "guides" / "instruments.md").read_text(encoding="utf-8")
+    text = text[text.index("## Write the tables") :]
     for name, columns in (
         ("products", PRODUCT_COLUMNS),
         ("sessions", HOURS_COLUMNS),
