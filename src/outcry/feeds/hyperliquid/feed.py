@@ -44,10 +44,12 @@ class HyperliquidFeed:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._link.close()
-        await self._info.close()
-        if self._http is not None:
-            await self._http.close()
+        try:
+            await self._link.close()
+        finally:  # also if the caller is cancelled meanwhile
+            await self._info.close()
+            if self._http is not None:
+                await self._http.close()
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncGenerator[Event, None]:
         """Stream a contract. Raises `FeedLost`, `FeedRefused`."""

@@ -42,8 +42,10 @@ class ProjectXFeed:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._link.close()
-        await self._rest.close()
+        try:
+            await self._link.close()
+        finally:  # also if the caller is cancelled meanwhile
+            await self._rest.close()
 
     async def _sign_in(self) -> Hub:
         """Connect to the hub; renew a rejected token once."""
