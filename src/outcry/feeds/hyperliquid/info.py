@@ -6,22 +6,15 @@ Requests are spaced to half of the vendor's limit for an IP address, because oth
 import asyncio
 from collections import deque
 
-import aiohttp
 import msgspec
 
 from outcry.base.clock import Clock
-from outcry.base.http_client import system_resolution
-from outcry.feeds.answer_limit import answer_limit_s
-from outcry.feeds.clock_skew import VendorClock
 from outcry.feeds.hyperliquid.protocol import MAX_CANDLES, Asset, Candle, Meta, candle_rows, decode
-from outcry.feeds.redirects import refusing_redirects
-from outcry.feeds.response_body import read_body
+from outcry.feeds.vendor_http import VendorHttp
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_MS
 from outcry.trades.feed import FeedLost
 from outcry.trades.records import Rows
 
-#: Time limit for a response.
-ANSWER_TIMEOUT_S = 15.0
 #: The vendor allows a weight of 1200 per minute and IP address (page "Rate limits").
 MAX_WEIGHT, PERIOD_S = 600, 60.0
 #: Weight of a request, and the number of candles that cost one more.
@@ -50,12 +43,10 @@ class InfoClient:
     """HTTP client of the `info` endpoint. url: `https://host/info`."""
 
     def __init__(self, url: str, clock: Clock, speedup: float) -> None:
-        self._url, self._speedup = url, speedup
-        self._session: aiohttp.ClientSession | None = None
+        self._url, self._http = url, VendorHttp("Hyperliquid", clock, speedup)
         self._limiter = WeightLimiter(MAX_WEIGHT, PERIOD_S / speedup)
-        self._vendor_clock = VendorClock(clock)
         #: Returns the current time by the vendor's clock (ns UTC), at most a second behind.
-        self.vendor_ns = self._vendor_clock.now_ns
+        self.vendor_ns = self._http.vendor_ns
 
     async def assets(self) -> dict[str, Asset]:
         """Return the perpetual futures by coin. Raises `FeedLost`."""
@@ -84,32 +75,13 @@ class InfoClient:
 
     async def close(self) -> None:
         """Close the HTTP connections."""
-        if self._session is not None:
-            await self._session.close()
+        await self._http.close()
 
     async def _ask(self, request: object, weight: int) -> bytes:
         await self._limiter.wait(weight)
-        status, body = await self._post(msgspec.json.encode(request))
+        status, body = await self._http.post(self._url, msgspec.json.encode(request), {})
         if status == 429:
             raise FeedLost("rate_limited", "too many requests to Hyperliquid from this IP address")
         if status != 200:
             raise FeedLost("vendor_error", f"Hyperliquid returned HTTP {status}")
         return body
-
-    async def _post(self, body: bytes) -> tuple[int, bytes]:
-        if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=answer_limit_s(ANSWER_TIMEOUT_S, self._speedup))
-            self._session = aiohttp.ClientSession(
-                connector=system_resolution(),
-                timeout=timeout,
-                trace_configs=refusing_redirects("Hyperliquid"),
-            )
-        try:
-            async with self._session.post(
-                self._url, data=body, headers={"Content-Type": "application/json"}, allow_redirects=False
-            ) as response:
-                answered = await read_body(response)
-                self._vendor_clock.note(response.headers.get("Date"))
-                return response.status, answered
-        except (aiohttp.ClientError, OSError, TimeoutError) as problem:
-            raise FeedLost("unreachable", f"cannot reach Hyperliquid: {type(problem).__name__}") from None

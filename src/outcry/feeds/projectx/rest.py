@@ -9,27 +9,20 @@ from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-import aiohttp
 import msgspec
 import numpy as np
 
 from outcry.base.clock import Clock
-from outcry.base.http_client import system_resolution
-from outcry.feeds.answer_limit import answer_limit_s
-from outcry.feeds.clock_skew import VendorClock
 from outcry.feeds.projectx.protocol import Answer, ListedContract, bar_rows, login_problem, read_answer
-from outcry.feeds.redirects import refusing_redirects
-from outcry.feeds.response_body import read_body
 from outcry.feeds.shared_session import CredentialsRejected
 from outcry.feeds.tokens import Token, TokenSource
+from outcry.feeds.vendor_http import VendorHttp
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.trades.feed import FeedLost, FeedRefused
 from outcry.trades.records import BAR, Rows
 
 #: Lifetime of a token.
 TOKEN_LIFE_S = 24 * 3600.0
-#: Time limit for a response.
-ANSWER_TIMEOUT_S = 15.0
 #: Maximum bars per request; and requests per period, below the vendor's limit of fifty.
 PAGE_BARS, MAX_REQUESTS, PERIOD_S = 20_000, 30, 30.0
 
@@ -41,12 +34,11 @@ class ProjectXRest:
         self._user, self._key, self._base = user, key, base
         self._clock, self._speedup = clock, speedup
         self.tokens = TokenSource(self._renew, clock)
-        self._session: aiohttp.ClientSession | None = None
+        self._http = VendorHttp("ProjectX", clock, speedup)
         self._request_times: deque[float] = deque(maxlen=MAX_REQUESTS)
         self._pace_lock = asyncio.Lock()
-        self._vendor_clock = VendorClock(clock)
         #: Returns the current time by the vendor's clock (ns UTC), at most a second behind.
-        self.vendor_ns = self._vendor_clock.now_ns
+        self.vendor_ns = self._http.vendor_ns
 
     async def contracts(self, text: str) -> list[ListedContract]:
         """Search contracts by name; the vendor returns at most twenty."""
@@ -129,28 +121,14 @@ class ProjectXRest:
         return read_answer(answered)
 
     async def _post(self, path: str, body: Mapping[str, object], token: str) -> tuple[int, bytes]:
-        if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=answer_limit_s(ANSWER_TIMEOUT_S, self._speedup))
-            self._session = aiohttp.ClientSession(
-                connector=system_resolution(), timeout=timeout, trace_configs=refusing_redirects("ProjectX")
-            )
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        headers = {"Accept": "application/json"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        try:
-            async with self._session.post(
-                self._base + path, data=msgspec.json.encode(body), headers=headers, allow_redirects=False
-            ) as response:
-                answered = await read_body(response)
-                self._vendor_clock.note(response.headers.get("Date"))
-                return response.status, answered
-        except (aiohttp.ClientError, OSError, TimeoutError) as problem:
-            raise FeedLost("unreachable", f"cannot reach ProjectX: {type(problem).__name__}") from None
+        return await self._http.post(self._base + path, msgspec.json.encode(body), headers)
 
     async def close(self) -> None:
         """Close the HTTP connections."""
-        if self._session is not None:
-            await self._session.close()
+        await self._http.close()
 
 
 def _text(at_ns: int) -> str:
