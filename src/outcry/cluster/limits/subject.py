@@ -182,13 +182,7 @@ class SubjectState:
             self.unreported.append(now_ns)
             return passed(left - 1)
         wait_ns = own[-share] + WINDOW_NS - now_ns if len(own) >= share and not divided else _SOON_NS
-        reset_ns = own[-1] + WINDOW_NS if own else now_ns
-        return Verdict(
-            allowed=False,
-            remaining=0,
-            reset_ms=until_ms(reset_ns, now_ns),
-            retry_after_ms=until_ms(wait_ns, 0),
-        )
+        return self._refused(own, wait_ns, now_ns)
 
     def standing(self, limit: int, now_ns: int) -> Verdict:
         """Return the verdict that a request would get now, as far as known here. Nothing is counted."""
@@ -206,13 +200,16 @@ class SubjectState:
 
     def undecided(self, now_ns: int) -> Verdict:
         """Return the refusal of a request that neither an owner nor a division of the limit has decided in time."""
-        own = self.own(now_ns)
+        return self._refused(self.own(now_ns), _SOON_NS, now_ns)
+
+    @staticmethod
+    def _refused(own: list[int], wait_ns: int, now_ns: int) -> Verdict:
         reset_ns = own[-1] + WINDOW_NS if own else now_ns
         return Verdict(
             allowed=False,
             remaining=0,
             reset_ms=until_ms(reset_ns, now_ns),
-            retry_after_ms=until_ms(_SOON_NS, 0),
+            retry_after_ms=until_ms(wait_ns, 0),
         )
 
     def settle(self, verdict: Verdict | None) -> None:
