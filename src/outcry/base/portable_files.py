@@ -71,12 +71,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace(source: Path, target: Path) -> None:
-    """Rename a file to `target` and replace that file. On Windows, wait up to two seconds until nobody has it open."""
+    """Rename a file to `target`, replacing it. On Windows, wait up to two seconds while a program has it open."""
     _patiently(lambda: source.replace(target))
 
 
 def remove(path: Path) -> None:
-    """Delete a file if it exists. On Windows, wait up to two seconds until nobody has it open."""
+    """Delete a file if it exists. On Windows, wait up to two seconds while a program has it open."""
     _patiently(lambda: path.unlink(missing_ok=True))
 
 

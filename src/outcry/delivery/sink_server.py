@@ -218,7 +218,7 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 def _keep(path: Path, content: bytes) -> None:
     """Write a file that only its owner can read.
 
-    The file is created with this permission, so that nobody else can read it even for a moment.
+    The file is created with this permission, so that other users can never read it.
     """
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)

@@ -25,7 +25,7 @@ FanOutNow = Callable[[], FanOut | None]
 
 
 def to_nobody() -> None:
-    """Return no recipients (None), so that alerts are recorded but sent to nobody."""
+    """Return no recipients (None), so that alerts are recorded but not sent."""
 
 
 class FiredAlerts(NamedTuple):

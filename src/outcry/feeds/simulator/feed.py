@@ -48,7 +48,7 @@ _CAPS = FeedCaps(
 class SimulatorFeed:
     """Live feed of the simulated market. Implements `Feed`.
 
-    `run`: id of this execution. It is new each time the simulated clock starts anew instead of continuing.
+    `run`: id of this execution. It is new each time the simulated clock starts again instead of continuing.
     """
 
     def __init__(

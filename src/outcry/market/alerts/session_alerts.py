@@ -174,7 +174,7 @@ class SessionAlerts:
     def reopened(self, opening: Opening) -> "SessionAlerts":
         """Return alerts of the same session for an opening with other reference levels.
 
-        The machines of reference levels start anew. Those of the initial balance, and the last keys, stay as they are.
+        The machines of reference levels begin again. Those of the initial balance, and the last keys, stay as they are.
         """
         made = SessionAlerts(opening)
         made._silent, made._keys = self._silent, self._keys
