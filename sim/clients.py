@@ -61,7 +61,8 @@ class ClientResults:
     def over_limit(self, lost_s: Sequence[float]) -> int:
         """Return how many requests too many were certainly accepted in the worst 60 seconds.
 
-        `lost_s`: times at which a replica was killed and may have lost its counts; such a minute does not count.
+        `lost_s`: times at which a replica was killed and may have lost its counts, or was cut off from the others; such
+        a minute does not count.
         """
         found, passed = 0, sorted(self.passed, key=lambda pair: pair[1])
         for last in range(len(passed)):

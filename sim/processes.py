@@ -4,6 +4,7 @@ The engines are a JetStream cluster of three nodes and PostgreSQL, each behind a
 ends unexpectedly is restarted a second later, as systemd would, and counted.
 """
 
+import json
 import os
 import secrets
 import signal
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import datetime
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
@@ -24,6 +26,7 @@ from support.engines.ports import free_ports
 from support.engines.postgres import Postgres
 
 from outcry.app.settings import Settings, read_settings
+from outcry.base.clock import SystemClock
 
 _OUTCRY = Path(sys.executable).with_name("outcry")
 NODES = 3
@@ -139,6 +142,12 @@ class Worker:
             return 0, b""
         finally:
             connection.close()
+
+    def times_of(self, event: str) -> list[float]:
+        """Return the times (s, by `time.monotonic`) at which its log names an event."""
+        to_monotonic_s = time.monotonic() - SystemClock().now_ns() / 1e9
+        found = (line for line in self.log.read_text(errors="replace").splitlines() if f'"{event}"' in line)
+        return [datetime.fromisoformat(json.loads(line)["at"]).timestamp() + to_monotonic_s for line in found]
 
     @property
     def output(self) -> str:

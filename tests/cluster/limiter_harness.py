@@ -95,6 +95,10 @@ class Here:
     name: str
     names: list[str]
     connected: bool = True
+    joined: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.joined.set()
 
     def here(self, roles: Sequence[str]) -> object:
         raise NotImplementedError

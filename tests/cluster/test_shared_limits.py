@@ -10,6 +10,7 @@ from tests.cluster.limiter_harness import HandTime, Harness
 from tests.timeouts import within
 from tests.virtual_time import run_in_virtual_time
 
+from outcry.base.log_events import LogEvent
 from outcry.live.partitions import PARTITIONS
 
 WINDOW = 60_000_000_000
@@ -216,6 +217,28 @@ def test_out_of_reach_a_replica_lets_its_share_pass_and_waits_once() -> None:
             time.at_ns += WINDOW
             assert await harness.passed(0, KEY, 120, 100) == 40
             assert await harness.passed(0, "key:3", 2, 5) == 1, "of two among three there is one, never none"
+
+    running(test())
+
+
+def test_processes_that_have_not_joined_stay_below_the_limit_together_and_log_it_once() -> None:
+    """They do not know of each other, so each allows a tenth. The owner then counts what they allowed."""
+
+    async def test() -> None:
+        time, logged = HandTime(), list[LogEvent]()
+        async with Harness(3, time) as harness:
+            for place in harness.places:
+                place.names, place.connected = [place.name], False
+                place.joined.clear()
+            for replica in harness.replicas:
+                replica.report = lambda event, **_: logged.append(event)
+            assert [await harness.passed(number, KEY, 30, 20) for number in range(3)] == [3, 3, 3]
+            assert logged == [LogEvent.LIMITS_CUT_OFF] * 3
+            for place in harness.places:
+                place.names, place.connected = harness.names, True
+                place.joined.set()
+            assert [await harness.passed(number, KEY, 30, 1) for number in range(3)] == [1, 1, 1]
+            assert sum([await harness.passed(number, KEY, 30, 20) for number in range(3)]) == 30 - 12
 
     running(test())
 

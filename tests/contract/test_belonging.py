@@ -11,6 +11,7 @@ from tests.timeouts import until, within
 from outcry.base.log_events import discard
 from outcry.cluster.nats.installation import STREAM, claim_bus
 from outcry.cluster.nats.link import Link
+from outcry.cluster.nats.message_store import MessageStore, StoredMessage
 
 
 @pytest.fixture
@@ -39,6 +40,26 @@ def test_of_many_that_come_at_once_all_of_one_mark_belong_and_the_mark_outlives_
     bus.kill(0)
     bus.start(0)
     asyncio.run(within(settled(bus.urls, "ours"), 60))
+
+
+def test_a_lost_answer_delays_a_process_by_little(bus: JetStream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JetStream loses requests while its servers elect a leader, so a process asks again soon."""
+    ask, asked = MessageStore.newest, list[str]()
+
+    async def newest(store: MessageStore, subject: str) -> StoredMessage | None:
+        asked.append(subject)
+        if len(asked) == 1:
+            await asyncio.sleep(3600)
+        return await ask(store, subject)
+
+    monkeypatch.setattr(MessageStore, "newest", newest)
+    reports: list[str] = []
+
+    def report(_event: str, **details: object) -> None:
+        reports.append(str(details["problem"]))
+
+    asyncio.run(within(settled(bus.urls, "ours", report), 60))
+    assert reports == ["JetStream does not answer"]
 
 
 def test_of_two_marks_that_come_at_once_one_belongs(bus: JetStream) -> None:

@@ -19,7 +19,7 @@ from outcry.app.live import engine_over
 from outcry.app.people import people_of
 from outcry.app.secret import derived
 from outcry.base.log_events import LogEvent, Report, discard
-from outcry.base.tasks import BackgroundTasks, repeat
+from outcry.base.tasks import BackgroundTasks, is_set_within, repeat
 from outcry.cluster.alert_tail import AlertTail
 from outcry.cluster.limits.owner import LimitOwner
 from outcry.cluster.limits.shared_limiter import SharedLimiter
@@ -49,6 +49,8 @@ from outcry.trades.push_format import OWNER_WAIT_S
 
 #: Pause before a failed part restarts, and how long `/readyz` reports the failure.
 _AGAIN_S, _FAULTY_S = 1.0, 10.0
+#: Longest wait of a new process until it has joined the cluster.
+_JOIN_S = 10.0
 
 Part = Callable[[], Coroutine[Any, Any, object]]
 
@@ -68,7 +70,7 @@ class ClusterSide:
         self.calls = NatsCalls(self.link, self._say)
         self.presence = NatsPresence(self.link)
         #: The limiter that all processes share, and its interface for other threads.
-        self.limiter = SharedLimiter(self.calls, self.presence)
+        self.limiter = SharedLimiter(self.calls, self.presence, report=self._say)
         self.tries = ThreadSafeLimiter(self.limiter, self._here)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine: Engine | None = None
@@ -106,7 +108,11 @@ class ClusterSide:
     # -- background service
 
     async def start(self, report: Report) -> None:
-        """Start all parts on the running event loop. `report(event, **details)` writes to the operator's log."""
+        """Start all parts on the running event loop. `report(event, **details)` writes to the operator's log.
+
+        A process that applies request limits first waits until it has joined the cluster, so that it accepts no request
+        before it knows the others. Without NATS it starts after `_JOIN_S` seconds.
+        """
         self._report = report
         self._loop = asyncio.get_running_loop()
         if self._roles & {"web", "deliver"} and not self._installation.settings.public_url:
@@ -115,6 +121,8 @@ class ClusterSide:
                 links=self._installation.site,
             )
         self._running = self._tasks.start("cluster", self._run())
+        if self._roles & {"api", "web"}:
+            await is_set_within(self.presence.joined, _JOIN_S)
 
     @property
     def failed(self) -> bool:

@@ -319,6 +319,11 @@ class LogEvent(StrEnum):
         "cluster_not_joined", "warning", "This process has not joined the cluster yet; retrying.",
         "Read `problem`. Check that secret, database and NATS servers are the cluster's.",
     )  # fmt: skip
+    LIMITS_CUT_OFF = (
+        "limits_cut_off", "warning",
+        "This process is cut off from the others; it allows only its share of each request limit.",
+        "Check the NATS servers and the network.",
+    )  # fmt: skip
     PUBLIC_URL_MISSING = (
         "public_url_missing", "warning", "Links in messages point to this process, because `public_url` is not set.",
         "Set `OUTCRY_PUBLIC_URL`.",

@@ -18,6 +18,7 @@ import msgspec
 
 from outcry.access.limiter import Verdict
 from outcry.access.sliding_window import PASSED, Subjects, passed
+from outcry.base.log_events import LogEvent, Report, discard
 from outcry.base.tasks import BackgroundTasks, repeat
 from outcry.cluster.calls import BusDown, CallRefused, NobodyServes
 from outcry.cluster.limits.epochs import OwnerEpochs
@@ -53,20 +54,24 @@ _RETURN_S = 0.3
 #: Most subjects in one message: more would delay the owner's other answers.
 _LINES = 200
 _PREPARED = len(PASSED)
+#: A process that has not joined the cluster does not know how many others there are, and allows this part of a limit.
+_UNJOINED = 10
+#: Interval at which a process that is cut off from the others logs this.
+_REPORT_NS = 10_000_000_000
 
 
 class SharedLimiter:
     """Implements `Limiter` by asking the owners of limits (`LimitOwner`). Used on one event loop, while `run` runs.
 
     roles: the roles of processes that apply limits. now_ns: a monotonic clock. max_subjects: maximum number of subjects
-    in memory; see `Subjects`.
+    in memory; see `Subjects`. report: logs that this process is cut off from the others.
     """
 
     def __init__(
         self, calls: NatsCalls, presence: NatsPresence, roles: Sequence[str] = ROLES, *,
-        now_ns: Callable[[], int] = monotonic_ns, max_subjects: int = 50_000,
+        now_ns: Callable[[], int] = monotonic_ns, max_subjects: int = 50_000, report: Report = discard,
     ) -> None:  # fmt: skip
-        self._calls, self._presence, self._now_ns = calls, presence, now_ns
+        self._calls, self._presence, self._now_ns, self.report = calls, presence, now_ns, report
         self._by_partition: list[dict[str, SubjectState]] = [{} for _ in range(PARTITIONS)]
         self._subjects = Subjects(self._make, max_subjects)
         self._young = self._subjects.young
@@ -82,6 +87,7 @@ class SharedLimiter:
         self._probed = 0
         #: Number of verdicts given without an owner.
         self.alone = 0
+        self._reported_ns = -_REPORT_NS
 
     @property
     def degraded(self) -> bool:
@@ -140,11 +146,18 @@ class SharedLimiter:
         It does not if an owner counts the requests: one that another replica reaches, or one that began meanwhile.
         """
         if not self._presence.connected:
+            self._report_cut_off()
             return True
         division = await self._peers.divide(state)
         if division is Division.OWNED:
             return not await self._reached({state.partition}) and not self._presence.connected
         return division is not Division.RELEASED and state.partition in self._epochs.lost
+
+    def _report_cut_off(self) -> None:
+        now_ns = self._now_ns()
+        if now_ns - self._reported_ns >= _REPORT_NS:
+            self._reported_ns = now_ns
+            self.report(LogEvent.LIMITS_CUT_OFF)
 
     def recent(self, prefix: str) -> Mapping[str, int]:
         """Return the time (ns) since the last allowed request, by subject.
@@ -202,7 +215,8 @@ class SharedLimiter:
         return self._subjects.of(subject)
 
     def _share(self, limit: int) -> int:
-        return min(limit, max(1, limit // len(self._peers.names)))
+        processes = len(self._peers.names) if self._presence.joined.is_set() else _UNJOINED
+        return min(limit, max(1, limit // processes))
 
     # -- messages
 

@@ -16,6 +16,8 @@ from outcry.cluster.nats.message_store import MessageStore, WriteConflict
 STREAM = {"name": "BELONGS", "subjects": ["belongs"], "max_msgs_per_subject": 1, "storage": "file"}
 _SUBJECT = "belongs"
 _RETRY_S = 1.0
+#: First and longest wait (s) for JetStream, which loses requests while its servers elect a leader.
+_FIRST_S, _LONGEST_S = 1.0, 8.0
 _ANOTHERS = (
     "the bus is of a cluster with another OUTCRY_SECRET, so this process takes no part: give each cluster a NATS "
     f"account of its own, or, if the secret was changed, remove the stream {STREAM['name']}"
@@ -27,15 +29,19 @@ async def claim_bus(link: Link, mark: str, report: Report) -> None:
 
     Report each new reason for waiting.
     """
-    marks, reported = MessageStore(link, STREAM), ""
+    marks, reported, patience_s = MessageStore(link, STREAM), "", _FIRST_S
     while True:
         try:
             await link.up()
-            if await _mark(marks, mark) == mark:
+            async with asyncio.timeout(patience_s):
+                stored = await _mark(marks, mark)
+            if stored == mark:
                 return
             problem = _ANOTHERS
         except (BusDown, BusRefused) as fault:
             problem = str(fault)
+        except TimeoutError:
+            problem, patience_s = "JetStream does not answer", min(2 * patience_s, _LONGEST_S)
         if problem != reported:
             reported = problem
             report(LogEvent.CLUSTER_NOT_JOINED, problem=problem)

@@ -4,6 +4,7 @@ Missing heartbeats of others count only while NATS delivers this process's own h
 process has `_GRACE_S` to reconnect.
 """
 
+import asyncio
 import os
 import secrets
 import socket
@@ -53,6 +54,8 @@ class NatsPresence:
         self._heartbeats = BackgroundTasks()
         self._others: dict[str, tuple[float, tuple[str, ...]]] = {}  # expiry and roles of each process
         self._received_at_s = float("-inf")
+        #: Set once NATS has delivered a heartbeat of this process. Before, it knows of no other process.
+        self.joined = asyncio.Event()
 
     @property
     def name(self) -> str:
@@ -109,6 +112,7 @@ class NatsPresence:
             for name, (_, roles) in self._others.items():
                 self._others[name] = now_s + _GRACE_S, roles
         self._received_at_s = now_s
+        self.joined.set()
         if heartbeat.name != self._name:
             if heartbeat.name not in self._others:
                 await self._send_heartbeat()  # a new process learns of us at once
