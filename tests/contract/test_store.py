@@ -309,7 +309,7 @@ def test_contributions_are_read_back_in_the_order_of_merging(store: SqlStore) ->
 
 
 def test_a_forgotten_import_leaves_what_others_brought(store: SqlStore) -> None:
-    """The transaction deletes the import, a whole recording and the rest of another, and replaces all sessions."""
+    """The transaction deletes the import, a recording, the rest of another and a session, and replaces a session."""
     next_day = date(2024, 7, 3)
     gone = replace(RECORDING, trade_date=next_day, path="operator/ES/c.dbn.zst")
     mine = [
@@ -323,7 +323,7 @@ def test_a_forgotten_import_leaves_what_others_brought(store: SqlStore) -> None:
     left, before = replace(RECORDING, rows=4), store.revision()
     store.forget_imports(
         0, ["1"], removed=[gone.id], without_base=[RECORDING.id], recordings=[left],
-        sessions={"ESU2024": [replace(SESSION, rows=4)]},
+        sessions=[replace(SESSION, rows=4)], removed_sessions=[night],
     )  # fmt: skip
     assert store.revision() == before + 1
     assert store.all_recordings() == [left]

@@ -17,7 +17,7 @@ from tests.sessions.test_damaged_data import NEXT_DAY, flip, sql, tape_of
 
 from outcry.app.installation import Installation, open_installation
 from outcry.app.settings import Settings
-from outcry.recordings import forgetting, tape_changes
+from outcry.recordings import affected_sessions, tape_changes
 from outcry.recordings.file_model import ReadOptions
 from outcry.recordings.forgetting import CannotForget
 from outcry.recordings.import_choice import UnknownImport, import_id
@@ -224,7 +224,7 @@ def test_an_error_at_any_write_changes_nothing_or_everything(
             changes = type(installation.tape.changes)
             for of, name in (
                 (TapeFolder, "begin"), (TapeFolder, "remove"), (type(installation.store), "forget_imports"),
-                (changes, "note"), (changes, "sweep"), (forgetting, "fold_product"), (tape_changes, "remove"),
+                (changes, "note"), (changes, "sweep"), (affected_sessions, "fold_recordings"), (tape_changes, "remove"),
             ):  # fmt: skip
                 patched.setattr(of, name, ending(getattr(of, name)))
             try:

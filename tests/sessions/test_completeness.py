@@ -20,7 +20,14 @@ from outcry.market.calendar import Session, SessionKind
 from outcry.market.units import NANOS_PER_MINUTE
 from outcry.recordings.file_model import ReadOptions
 from outcry.recordings.import_report import SessionReport
-from outcry.sessions.completeness import Usual, activity_of, hole_text, traded_minutes, unexplained
+from outcry.sessions.completeness import (
+    Usual,
+    activity_of,
+    has_no_gap,
+    hole_text,
+    traded_minutes,
+    unexplained,
+)
 from outcry.sessions.store_model import SessionRow, Traded
 from outcry.trades.reference_tables import load_reference
 
@@ -271,3 +278,12 @@ def test_minutes_with_rows_are_named_once() -> None:
     times = np.array([7 * minute, 8 * minute - 1, 8 * minute, 8 * minute, 11 * minute + 5, 12 * minute - 1])
     assert traded_minutes(times).tolist() == [7, 8, 11]
     assert traded_minutes(times[:0]).tolist() == []
+
+
+def test_a_session_too_dense_for_a_hole() -> None:
+    """A hole has at least six minutes, in one hour, in two consecutive ones, or around an hour without trades."""
+    assert has_no_gap(((10, 57, 60), (11, 58, 60), (12, 57, 60)))
+    assert not has_no_gap(((10, 57, 60), (11, 57, 60)))
+    assert not has_no_gap(((0, 57, 60), (167, 57, 60)))  # Sunday's last hour and Monday's first
+    assert not has_no_gap(((10, 59, 60), (11, 0, 60), (12, 59, 60)))
+    assert has_no_gap(())

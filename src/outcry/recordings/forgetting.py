@@ -1,13 +1,16 @@
 """Undo imports: remove exactly the rows that they added, and compute again what depends on them.
 
 Afterwards the tape and the sessions equal those of a data folder that never imported these files, after `outcry
-refold`. One transaction changes the database; the new tape files are on disk before it, and the old ones are removed
-after it. So an interruption changes nothing or everything.
+refold`. Only sessions that depend on the removed rows are computed again (`affected_sessions`).
+
+One transaction changes the database; the new tape files are on disk before it, and the old ones are removed after it.
+So an interruption changes nothing or everything.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from outcry.recordings.affected_sessions import AffectedSessions, ChangedRecordings, RecomputedSessions
 from outcry.recordings.contributions import (
     contributions_to,
     is_intact,
@@ -16,16 +19,15 @@ from outcry.recordings.contributions import (
     merged_rows,
     with_equal_rows,
 )
-from outcry.recordings.refolding import fold_product
 from outcry.recordings.session_splitting import ImportContext
 from outcry.recordings.staged_day import Counts
+from outcry.recordings.verification import verified
 from outcry.sessions.store_model import (
     NO_FILE,
     Contribution,
     ImportRow,
     RecordingId,
     RecordingRow,
-    SessionRow,
     TapeFile,
 )
 from outcry.trades.coverage import joined
@@ -165,11 +167,13 @@ class Forgetting:
                 for recording, change in self._changes.items()
                 if change.left
             }
-            sessions = self._sessions(recordings, now_ns)
+            recomputed = self._sessions(recordings, now_ns)
             for path in (path for change in self._changes.values() for path in change.obsolete):
                 tape.changes.note(path)
             store.forget_imports(
-                self._owner, list(self._imports), recordings=list(recordings.values()), sessions=sessions,
+                self._owner, list(self._imports), recordings=list(recordings.values()),
+                sessions=[row for one in recomputed for row in one.sessions],
+                removed_sessions=[row for one in recomputed for row in one.removed],
                 removed=[one for one in self._changes if one not in recordings],
                 without_base=[one for one, change in self._changes.items() if change.without_base],
             )  # fmt: skip
@@ -190,42 +194,55 @@ class Forgetting:
             raise
 
     def _row(self, recording: RecordingId, change: _Change, now_ns: int) -> RecordingRow:
-        counts, of = change.counts, change.left[0]
+        counts, of, stored = change.counts, change.left[0], change.stored
         set_aside = joined_set_aside([part.set_aside for part in change.left])
         return RecordingRow(
             self._owner, of.contract, of.trade_date, of.source, of.quality, change.file.path, counts.rows,
             counts.volume, sum(off_tick for _, off_tick, _ in set_aside), sum(late for _, _, late in set_aside),
-            counts.first_ns, counts.last_ns, now_ns, joined(span for part in change.left for span in part.spans),
+            counts.first_ns, counts.last_ns, stored.received_ns if stored else now_ns,
+            joined(span for part in change.left for span in part.spans),
             change.file.digest, any(part.from_feed for part in change.left),
         )  # fmt: skip
 
     def _sessions(
         self, changed: Mapping[RecordingId, RecordingRow], now_ns: int
-    ) -> dict[str, Sequence[SessionRow]]:
-        """Return all sessions of the products of which recordings changed, by contract.
+    ) -> Sequence[RecomputedSessions]:
+        """Compute the sessions again that depend on changed recordings, for each product.
 
-        A session is compared with earlier sessions of its product, so more sessions than those with forgotten rows may
-        become complete or incomplete. Raises `CannotForget` if a recording of these products is damaged.
+        `changed`: the recordings that have rows left. Raises `CannotForget` if a recording that must be read is
+        damaged.
         """
-        store, contract = self._context.store, self._context.universe.contract
+        store = self._context.store
         if store.has_damaged_recordings():
             raise CannotForget(
                 "The database has damaged rows of recordings. Run `outcry doctor`, and repair them first."
             )
-        roots = {contract(key).root for key, *_ in self._changes}
-        mine = [row for row in store.all_recordings() if row.owner == self._owner]
-        rows = [*(row for row in mine if row.id not in self._changes), *changed.values()]
-        found: dict[str, Sequence[SessionRow]] = {key: () for key, *_ in self._changes}
-        for root in sorted(roots):
-            of_product = sorted(
-                (row for row in rows if contract(row.contract).root == root),
-                key=lambda row: (row.contract, row.source, row.quality.rank),
-            )
-            folded = fold_product(
-                self._context, self._owner, of_product, now_ns, forgotten=frozenset(self._imports)
-            )
-            for key, sessions, faults in folded:
-                if faults:
-                    raise CannotForget(f"{faults[0]}. Then forget the file again.")
-                found[key] = sessions
-        return found
+        mine: dict[str, list[RecordingRow]] = {self._root(key): [] for key, *_ in self._changes}
+        for row in store.all_recordings():
+            if row.owner == self._owner and self._root(row.contract) in mine:
+                mine[self._root(row.contract)].append(row)
+        return [self._recomputed(root, rows, changed, now_ns) for root, rows in sorted(mine.items())]
+
+    def _recomputed(
+        self, root: str, before: Sequence[RecordingRow], changed: Mapping[RecordingId, RecordingRow], now_ns: int
+    ) -> RecomputedSessions:  # fmt: skip
+        after = [
+            *(row for row in before if row.id not in self._changes),
+            *(row for row in changed.values() if self._root(row.contract) == root),
+        ]
+        stored, damaged = self._context.store.sessions_and_damaged([self._owner], root)
+        # without the damaged sessions nothing tells which others were compared with them
+        ids = frozenset(row.id for row in before) if damaged else frozenset(self._changes)
+        affected = AffectedSessions(
+            self._context, self._owner, ChangedRecordings(root, before, after, ids), now_ns,
+            frozenset(self._imports), self._check,
+        )  # fmt: skip
+        return affected.recompute(stored)
+
+    def _root(self, contract: str) -> str:
+        return self._context.universe.contract(contract).root
+
+    def _check(self, row: RecordingRow) -> None:
+        _, fault = verified(row, self._context.tape)
+        if fault:
+            raise CannotForget(f"{fault}. Then forget the file again.")

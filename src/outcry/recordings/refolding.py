@@ -1,9 +1,10 @@
 """Compute sessions again from stored recordings, after the session tables or the rules have changed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from datetime import date
 from itertools import groupby
 
+from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract
 from outcry.recordings.completeness_check import CompletenessCheck, FoldedSession, minutes_by_recording
 from outcry.recordings.contributions import set_aside_by_recording, set_aside_in
@@ -12,7 +13,10 @@ from outcry.recordings.recorded_session import RecordedSession
 from outcry.recordings.session_selection import LONGEST_SESSION, SessionBuilder, rank, touching
 from outcry.recordings.session_splitting import ImportContext
 from outcry.recordings.verification import verified
-from outcry.sessions.store_model import RecordingRow, SessionRow
+from outcry.sessions.store_model import RecordingId, RecordingRow, SessionRow
+
+#: Identifies a session of one product, for any of its contracts.
+SessionDate = tuple[date, SessionKind]
 
 
 def refold(context: ImportContext, now_ns: int) -> Iterator[RefoldedContract]:
@@ -35,30 +39,21 @@ def refold(context: ImportContext, now_ns: int) -> Iterator[RefoldedContract]:
 
 def fold_product(
     context: ImportContext, owner: int, of_product: Sequence[RecordingRow], now_ns: int, *, all_named: bool = True,
-    forgotten: frozenset[str] = frozenset(),
 ) -> Iterator[tuple[str, list[SessionRow], list[str]]]:  # fmt: skip
     """Compute the sessions of all contracts of one product again, in order of time.
 
     The contracts are computed together, because a session is compared with earlier sessions of any contract.
     of_product: the product's recordings, by contract, source and quality. all_named: whether the store still has the
-    row of every recording. forgotten: digests of imports of which the recordings no longer have rows. Yields each
-    contract with its sessions, and a message for each damaged recording.
+    row of every recording. Yields each contract with its sessions, and a message for each damaged recording.
     """
     checked = {row.id: verified(row, context.tape) for row in of_product}
-    folded: list[FoldedSession] = []
-    for (key, source, _), group in groupby(of_product, key=lambda r: (r.contract, r.source, r.quality)):
-        recordings = sorted(group, key=lambda r: r.trade_date)
-        damaged = [row for row in recordings if checked[row.id][1]]
-        readable = [row for row in recordings if not checked[row.id][1]]
-        builder = SessionBuilder(context, owner, source, now_ns)
-        folded += _refold_recordings(
-            builder, context, context.universe.contract(key), readable, damaged, forgotten
-        )
+    unreadable = frozenset(id_ for id_, (_, fault) in checked.items() if fault)
+    folded = fold_recordings(context, owner, of_product, now_ns, unreadable)
     for row in of_product:
         digest, fault = checked[row.id]
         if not row.digest and not fault:
             context.store.add_digest(row, digest)
-    rows = _select(folded, CompletenessCheck(context, owner, now_ns, stored=False))
+    rows = select(folded, CompletenessCheck(context, owner, now_ns, stored=False))
     for key, of_contract in groupby(of_product, key=lambda r: r.contract):
         recordings = list(of_contract)
         damaged = [row for row in recordings if checked[row.id][1]]
@@ -70,11 +65,33 @@ def fold_product(
         yield key, _best_of(selected), [checked[row.id][1] for row in damaged]
 
 
-def _refold_recordings(
-    builder: SessionBuilder, context: ImportContext, contract: Contract, recordings: Sequence[RecordingRow],
-    damaged: Sequence[RecordingRow], forgotten: frozenset[str],
+def fold_recordings(
+    context: ImportContext, owner: int, of_product: Iterable[RecordingRow], now_ns: int,
+    damaged: frozenset[RecordingId] = frozenset(), *, forgotten: frozenset[str] = frozenset(),
+    wanted: Container[SessionDate] | None = None,
 ) -> list[FoldedSession]:  # fmt: skip
-    """Compute all sessions of one contract's recordings from the tape, except those with a damaged recording.
+    """Compute the sessions of one product's recordings from the tape, once for each contract, source and quality.
+
+    of_product: recordings of one owner, by contract, source and quality. damaged: those to leave out, together with
+    their sessions. forgotten: digests of imports of which the recordings no longer have rows. wanted: the sessions to
+    compute; None for all. For each of them `of_product` must have all recordings that overlap it.
+    """
+    folded: list[FoldedSession] = []
+    for (key, source, _), group in groupby(of_product, key=lambda r: (r.contract, r.source, r.quality)):
+        recordings = sorted(group, key=lambda r: r.trade_date)
+        unreadable = [row for row in recordings if row.id in damaged]
+        readable = [row for row in recordings if row.id not in damaged]
+        builder = SessionBuilder(context, owner, source, now_ns)
+        contract = context.universe.contract(key)
+        folded += _fold_contract(builder, context, contract, readable, unreadable, forgotten, wanted)
+    return folded
+
+
+def _fold_contract(
+    builder: SessionBuilder, context: ImportContext, contract: Contract, recordings: Sequence[RecordingRow],
+    damaged: Sequence[RecordingRow], forgotten: frozenset[str], wanted: Container[SessionDate] | None,
+) -> list[FoldedSession]:  # fmt: skip
+    """Compute the sessions of one contract's recordings from the tape, except those with a damaged recording.
 
     All recordings are of one owner, source and quality, in order of trade date.
     """
@@ -84,6 +101,8 @@ def _refold_recordings(
     tick_e9 = context.universe.products[contract.root].tick_e9
     folds: dict[int, RecordedSession] = {}
     for cell, rows in builder.session_rows(contract, first.quality, [row.file for row in recordings]):
+        if wanted is not None and (cell.session.trade_date, cell.session.kind) not in wanted:
+            continue
         if cell.session.open_ns not in folds:
             folds[cell.session.open_ns] = RecordedSession(contract, cell.session, first.quality)
         folds[cell.session.open_ns].add(rows, tick_e9)
@@ -125,7 +144,7 @@ def _unfoldable(
     ]
 
 
-def _select(folded: Sequence[FoldedSession], judge: CompletenessCheck) -> list[SessionRow]:
+def select(folded: Sequence[FoldedSession], judge: CompletenessCheck) -> list[SessionRow]:
     """Determine in order of time which sessions of a product are complete; return the best row for each session."""
     recorded = minutes_by_recording(folded)
     rows: list[SessionRow] = []

@@ -30,6 +30,7 @@ _QUIETEST_FRONT = 0.15
 #: Sessions of this many days count as recent; the default counts as one further hour.
 RECENT = timedelta(days=56)
 _DEFAULT_MINUTES = 60
+_HOURS_PER_WEEK = 7 * 24
 _DAY_HOURS = range(2, 17)  # in the product's time zone, outside regular hours; the rest is night
 
 Minutes = NDArray[np.int64]
@@ -40,20 +41,7 @@ class Usual:
 
     def __init__(self, product: Product, session: Session, recorded: Iterable[Traded]) -> None:
         self._product, self._kind = product, session.kind
-        busiest: dict[date, Traded] = {}
-        for one in recorded:
-            if (
-                one.kind is session.kind
-                and session.trade_date - RECENT <= one.trade_date < session.trade_date
-            ):
-                known = busiest.get(one.trade_date)
-                if known is None or (one.volume, one.contract) > (known.volume, known.contract):
-                    busiest[one.trade_date] = one
-        self._seen: dict[int, tuple[int, int]] = {}
-        for one in busiest.values():
-            for hour, traded, opened in one.activity:
-                before = self._seen.get(hour, (0, 0))
-                self._seen[hour] = before[0] + traded, before[1] + opened
+        self._seen = recent_activity(recorded, session.kind, session.trade_date)
 
     def share(self, hour: int) -> float:
         """Return the usual share of minutes with a trade at an hour of the week.
@@ -65,6 +53,41 @@ class Usual:
         default = (regular if self._kind is SessionKind.RTH else outside) / 100
         traded, opened = self._seen.get(hour, (0, 0))
         return (traded + default * _DEFAULT_MINUTES) / (opened + _DEFAULT_MINUTES)
+
+
+def recent_activity(
+    recorded: Iterable[Traded], kind: SessionKind, trade_date: date
+) -> dict[int, tuple[int, int]]:
+    """Return the minutes with a trade, and the open minutes, of recent sessions by hour of the week.
+
+    Recent sessions are those of `kind` in the 56 days before `trade_date`. Of a day with several contracts, only the
+    busiest counts.
+    """
+    busiest: dict[date, Traded] = {}
+    for one in recorded:
+        if one.kind is kind and trade_date - RECENT <= one.trade_date < trade_date:
+            known = busiest.get(one.trade_date)
+            if known is None or (one.volume, one.contract) > (known.volume, known.contract):
+                busiest[one.trade_date] = one
+    seen: dict[int, tuple[int, int]] = {}
+    for one in busiest.values():
+        for hour, traded, opened in one.activity:
+            before = seen.get(hour, (0, 0))
+            seen[hour] = before[0] + traded, before[1] + opened
+    return seen
+
+
+def has_no_gap(activity: Activity) -> bool:
+    """Return whether no gap in a session can be long enough for a hole, whatever activity is usual.
+
+    A gap that may be a hole has more than `SHORTEST_HOLE_MINUTES` minutes, all of them in one hour, in two consecutive
+    hours, or around an hour without any trade.
+    """
+    idle = {hour: opened - traded for hour, traded, opened in activity}
+    return all(
+        minutes + idle.get((hour + 1) % _HOURS_PER_WEEK, 0) <= SHORTEST_HOLE_MINUTES
+        for hour, minutes in idle.items()
+    )
 
 
 def activity_of(minutes: Minutes, session: Session, zone: str) -> Activity:

@@ -94,23 +94,25 @@ class SqlStore(SqlAccounts, SqlRecordings):
     def forget_imports(
         self, owner: int, digests: Sequence[str], *, removed: Sequence[RecordingId],
         without_base: Sequence[RecordingId], recordings: Sequence[RecordingRow],
-        sessions: Mapping[str, Sequence[SessionRow]],
+        sessions: Sequence[SessionRow], removed_sessions: Sequence[SessionRow],
     ) -> None:  # fmt: skip
         """Delete imports with their contributions, and replace what depends on them, in one transaction.
 
         removed: recordings that have no rows any more. without_base: recordings of which to delete the contribution
-        without a digest. recordings: those that have other rows now. sessions: all sessions of each contract whose
-        sessions may have changed.
+        without a digest. recordings: those that have other rows now. sessions: those that were computed again.
+        removed_sessions: those that have no rows any more.
         """
-        table = schema.sessions
         with self._database.write(patience_s=_PATIENCE_S) as connection:
             delete_imports(connection, owner, digests)
             delete_base(connection, owner, without_base)
             delete_recordings(connection, owner, removed)
             write_recordings(connection, recordings)
-            for contract, rows in sessions.items():
-                connection.execute(table.delete().where(table.c.owner == owner, table.c.contract == contract))
-                checksums.replace(connection, table, [_plain(row) for row in rows])
+            for row in removed_sessions:
+                which = of_contract(schema.sessions, owner, row.contract, row.trade_date, row.trade_date)
+                connection.execute(
+                    schema.sessions.delete().where(which, schema.sessions.c.kind == row.kind.value)
+                )
+            checksums.replace(connection, schema.sessions, [_plain(row) for row in sessions])
 
     def replace_sessions(self, owner: int, contract: str, sessions: Sequence[SessionRow]) -> None:
         """Replace all stored sessions of a contract in one transaction."""
