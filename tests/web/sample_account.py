@@ -176,7 +176,14 @@ _CHOSEN: Mapping[str, tuple[str, ...]] = {
 #: More to see than the bare address shows: other views of a page, and pages that need something in their address.
 _MORE: Mapping[str, tuple[str, ...]] = {
     "/": ("?units=points&sort=symbol", "?sector=index", "?q=nothing-goes-by-this"),
-    "/s/{symbol}": ("?view=table", "?layout=split&sessions=10", "?layout=candles"),
+    "/s/{symbol}": (
+        "?view=table",
+        "?layout=split&sessions=10",
+        "?layout=candles",
+        "?view=profile",
+        "?view=profile&period=month&method=tradingview&delta=1",
+        "?view=profile&date=2020-01-01",
+    ),
     "/match": (
         "?symbol=ES",
         "?symbol=ES&date=2026-03-03&poc=7032.5&vah=7043&val=7020.5",

@@ -8,7 +8,13 @@ MOST = 15
 
 @pytest.mark.parametrize(
     ("path", "shows"),
-    [("/", "#rows tr"), ("/s/ES", ".chart-pane canvas"), ("/s/ES?view=table", "table"), ("/alerts", "h1")],
+    [
+        ("/", "#rows tr"),
+        ("/s/ES", ".chart-pane canvas"),
+        ("/s/ES?view=profile", ".profile-plot svg"),
+        ("/s/ES?view=table", "table"),
+        ("/alerts", "h1"),
+    ],
 )
 def test_a_page_needs_few_requests(opened: Opened, path: str, shows: str) -> None:
     with opened() as tab:

@@ -19,6 +19,7 @@ MAIN_PAGES = (
     "/",
     "/s/ES",
     "/s/ZN?view=table",
+    "/s/ES?view=profile",
     "/alerts",
     "/sign-in",
     "/broker-guide",

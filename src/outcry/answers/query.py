@@ -19,7 +19,7 @@ from outcry.answers.live_answers import LiveAnswers, QueryResult
 from outcry.answers.matching import GivenPrices, Matches
 from outcry.answers.profile_building import profile_answer
 from outcry.answers.profile_sources import ProfileRequest
-from outcry.answers.profiles import Profiles
+from outcry.answers.profiles import METHODS, Profiles
 from outcry.answers.scanning import ScanRow
 from outcry.answers.selection import ResolvedSymbol, Selector, utc_date
 from outcry.answers.session_view import SessionView
@@ -136,6 +136,11 @@ class Query:
     ) -> QueryResult[ProfileAnswer]:
         """Answer `GET /api/profile` for chosen hours, days or settings. Raises as `profile` does."""
         return self._profiles.answer(scope, self._resolve(symbol, now_ns), request, now_ns)
+
+    @staticmethod
+    def profile_methods() -> Sequence[str]:
+        """Return the names that the parameter `method` of `GET /api/profile` may have, the default first."""
+        return METHODS
 
     def match(
         self, scope: Scope, symbol: str, day: str, given: GivenPrices, now_ns: int

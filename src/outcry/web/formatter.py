@@ -97,6 +97,10 @@ class Formatter:
         """Format a number of lots, or of fractions of one."""
         return lots_text(lots)
 
+    def signed_lots(self, lots: float) -> str:
+        """Format a number of lots with its sign, such as a volume delta."""
+        return signed((MINUS if lots < 0 else "") + lots_text(abs(lots)))
+
     def signed(self, value: int) -> str:
         """Format an integer with its sign."""
         return signed(str(value).replace("-", MINUS))

@@ -13,9 +13,12 @@ from outcry.answers.selection import utc_date
 from outcry.base.errors import InvalidParameter, NoLicensedSource, NotFound, UnknownSymbol
 from outcry.web.page_context import NotSignedIn, Page, PageContext, PageRequest
 from outcry.web.status_labels import status_label
-from outcry.web.symbol.chart_view import view_of
+from outcry.web.symbol.chart_view import ChartView, view_of
 from outcry.web.symbol.outlook import Gatherer, Outlook
-from outcry.web.symbol.parts import ChosenView, Gathered, path_of, values_of
+from outcry.web.symbol.parts import ChosenView, Gathered, values_of
+from outcry.web.symbol.paths import path_of
+from outcry.web.symbol.profile_choice import choice_of
+from outcry.web.symbol.profile_view import read_profile
 
 #: Maximum number of alerts beside the chart.
 MAX_ALERTS = 12
@@ -32,7 +35,7 @@ async def symbol_page(context: PageContext, request: PageRequest) -> Response:
             request, path_of(found.outlook.symbol, request.http.query_params.multi_items()), 302
         )
     return context.page(
-        request, "symbol/symbol.html", **values_of(context, request, chosen_view(request), found)
+        request, "symbol/symbol.html", **values_of(context, request, chosen_view(context, request), found)
     )
 
 
@@ -42,13 +45,16 @@ async def symbol_rail(context: PageContext, request: PageRequest) -> Response:
     if isinstance(found, Response):
         return found
     return context.fragment(
-        request, "symbol/parts.html", **values_of(context, request, chosen_view(request), found)
+        request, "symbol/parts.html", **values_of(context, request, chosen_view(context, request), found)
     )
 
 
-def chosen_view(request: PageRequest) -> ChosenView:
+def chosen_view(context: PageContext, request: PageRequest) -> ChosenView:
     """Read the chosen view from the URL; ignore invalid values."""
     query = request.http.query_params
+    if query.get("view") == "profile":
+        choice = choice_of(query, context.services.query.profile_methods())
+        return ChosenView(ChartView(), table=False, date="", profile=choice)
     return ChosenView(
         view_of(query, query.getlist("show")), query.get("view") == "table", query.get("date", "")[:10]
     )
@@ -58,7 +64,7 @@ async def _found(context: PageContext, request: PageRequest, symbol: str) -> Gat
     """Return the data of a requested symbol, or the page that explains why there is none."""
     if request.scope is None:
         raise NotSignedIn
-    chosen = chosen_view(request)
+    chosen = chosen_view(context, request)
     try:
         return await context.ask(_gather, context, request.scope, symbol, chosen)
     except UnknownSymbol as refusal:
@@ -92,7 +98,10 @@ def _gather(context: PageContext, scope: Scope, symbol: str, chosen: ChosenView)
     alerts = services.query.alerts_history(
         scope, outlook.symbol, day, day, None, None, MAX_ALERTS, now_ns
     ).answer
-    return Gathered(outlook, profile, alerts.alerts, _follows(context, scope, outlook, now_ns))
+    drawn = None
+    if chosen.profile is not None:
+        drawn = read_profile(services.query, scope, symbol, chosen.profile, outlook.product.zone, now_ns)
+    return Gathered(outlook, profile, alerts.alerts, _follows(context, scope, outlook, now_ns), drawn)
 
 
 def _follows(context: PageContext, scope: Scope, outlook: Outlook, now_ns: int) -> bool:

@@ -6,7 +6,6 @@ The page and the script's updates use the same values.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from outcry.answers.selection import utc_date
 from outcry.market.calendar import SessionKind
@@ -20,7 +19,10 @@ from outcry.web.symbol import phrases
 from outcry.web.symbol.chart_view import PARTS, ROWS, SESSIONS, ChartView
 from outcry.web.symbol.ladder import Age, rungs
 from outcry.web.symbol.outlook import Gatherer, Outlook
+from outcry.web.symbol.paths import path_of
 from outcry.web.symbol.playbook_words import PlaybookWords
+from outcry.web.symbol.profile_choice import ProfileChoice
+from outcry.web.symbol.profile_view import ChosenProfile, profile_values
 from outcry.web.symbol.session_table import listed_sessions, marks
 from outcry.wire.alerts import AlertEntry
 from outcry.wire.profile import ProfileAnswer
@@ -38,16 +40,19 @@ class ChosenView:
     """The view chosen on a symbol's page.
 
     `view`: the chart's view. `table`: whether a table replaces the chart. `date`: the session in the table; empty for
-    the newest.
+    the newest. `profile`: the profile that replaces the chart, if any.
     """
 
     view: ChartView
     table: bool
     date: str
+    profile: ProfileChoice | None = None
 
     def entries(self, **changed: Any) -> list[tuple[str, str]]:
         """Return the view as query parameters of a URL. Choices that equal the default are left out."""
         wanted = replace(self, **changed)
+        if wanted.profile is not None:
+            return [("view", "profile"), *wanted.profile.entries()]
         usual, view = ChartView(), wanted.view
         found = [
             ("layout", view.layout if view.layout != usual.layout else ""),
@@ -68,13 +73,15 @@ class ChosenView:
 class Gathered:
     """The data of a symbol's page, read in one database call.
 
-    `follows`: whether the event stream's updates for the product are about the contract that the page shows.
+    `follows`: whether the event stream's updates for the product are about the contract that the page shows. `chosen`:
+    the profile that replaces the chart, if one is chosen.
     """
 
     outlook: Outlook
     profile: ProfileAnswer
     alerts: Sequence[AlertEntry]
     follows: bool
+    chosen: ChosenProfile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +111,27 @@ def values_of(
         "state": _state(outlook, words, now_ns), "source": _source(outlook, formatter, now_ns),
         "paused": answer.state in _PAUSED, "needs_feed": answer.state in _NEEDS_FEED,
         "links": _links(outlook, chosen, found.profile), "table": chosen.table,
+        "profile_view": chosen.profile is not None,
         "page_keys": _page_keys(words, table=chosen.table),
         "page_data": _page_data(outlook, request, follows=found.follows),
         **_head(outlook, formatter), **_rail(context, outlook, formatter, found.alerts),
-        **_table(outlook, chosen, found.profile, words),  # also replaces the chart without scripts
-        **({} if chosen.table else _chart(outlook, chosen)),
+        **_main(outlook, chosen, found, context, formatter),
     }  # fmt: skip
+
+
+def _main(
+    outlook: Outlook, chosen: ChosenView, found: Gathered, context: PageContext, formatter: Formatter
+) -> dict[str, Any]:
+    """Return the values of the middle of the page: profile, table or chart."""
+    if chosen.profile is not None and found.chosen is not None:
+        methods = context.services.query.profile_methods()
+        return {
+            "profile_busy": found.chosen.busy,
+            **profile_values(outlook, chosen.profile, found.chosen, methods, formatter),
+        }
+    table = _table(outlook, chosen, found.profile, formatter.clock.words)
+    # the table also replaces the chart without scripts
+    return table if chosen.table else table | _chart(outlook, chosen)
 
 
 def _head(outlook: Outlook, formatter: Formatter) -> dict[str, Any]:
@@ -267,14 +289,15 @@ def _links(outlook: Outlook, chosen: ChosenView, profile: ProfileAnswer) -> dict
     known = [drawn.date for drawn in outlook.chart.sessions if drawn.levels is not None]
     earlier = max((day for day in known if day < date), default="")
     later = min((day for day in known if day > date), default="")
-    table = chosen.entries(table=True)
+    table = chosen.entries(table=True, profile=None)
     return {
-        "self": path, "chart": path_of(outlook.symbol, chosen.entries(table=False)),
+        "self": path, "chart": path_of(outlook.symbol, chosen.entries(table=False, profile=None)),
+        "profiles": path_of(outlook.symbol, chosen.entries(profile=chosen.profile or ProfileChoice())),
         "table": path_of(outlook.symbol, table),
         "json": f"{path}/levels.json", "csv": f"{path}/levels.csv",
         "profile": f"{path}/profile.csv" + (f"?date={date}" if profile.levels.final else ""),
-        "earlier": path_of(outlook.symbol, chosen.entries(table=True, date=earlier)) if earlier else "",
-        "later": path_of(outlook.symbol, chosen.entries(table=True, date=later)) if later else "",
+        "earlier": path_of(outlook.symbol, chosen.entries(table=True, date=earlier, profile=None)) if earlier else "",
+        "later": path_of(outlook.symbol, chosen.entries(table=True, date=later, profile=None)) if later else "",
     }  # fmt: skip
 
 
@@ -300,12 +323,8 @@ def _page_data(outlook: Outlook, request: PageRequest, *, follows: bool) -> dict
             "lost": request.words("Connection to Outcry lost. Showing data as of %(time)s.", time="{time}"),
             "chart_coming": request.words("Loading the chart…"),
             "chart_failed": request.words("The chart could not be loaded. Retrying…"),
+            "profile_failed": request.words("The profile could not be loaded. Try again."),
             "copied": request.words("Copied."),
             "not_copied": request.words("Your browser blocked copying. Use the download link instead."),
         },
     }  # fmt: skip
-
-
-def path_of(symbol: str, entries: Sequence[tuple[str, str]] = ()) -> str:
-    """Return the URL of a symbol's page."""
-    return f"/s/{quote(symbol, safe='')}" + (f"?{urlencode(entries)}" if entries else "")

@@ -6,6 +6,7 @@
 
 import { exchangeTime, filled, findChips, follow, loseChips, marketNow, onKey, refreshAges, say, words } from "./common.js";
 import { formatPercent, formatPoints, formatPrice } from "./prices.js";
+import { bindChoice } from "./symbol/choice.js";
 import { swapParts } from "./symbol/morph.js";
 import { paced } from "./symbol/pace.js";
 import { showProfile } from "./symbol/profile.js";
@@ -107,14 +108,17 @@ function countDown() {
 
 const newestAlert = () => Math.max(0, ...[...page.querySelectorAll("[data-seq]")].map((row) => Number(row.dataset.seq)));
 
-const wantRail = paced(2000, async () => {
+/** Fetch the page's parts and show them. Returns whether they are shown: not after a failure or a change of the URL. */
+async function fetchParts() {
   const newest = newestAlert();
+  const asked = location.search;
   try {
-    const answer = await fetch(`${address}/rail${location.search}`, { headers: { accept: "text/html" } });
-    if (!answer.ok) return;
-    swapParts(await answer.text(), page);
+    const answer = await fetch(`${address}/rail${asked}`, { headers: { accept: "text/html" } });
+    const text = await answer.text();
+    if (!answer.ok || asked !== location.search) return false;
+    swapParts(text, page);
   } catch {
-    return; // the rail is fetched again once the stream is back
+    return false; // they are fetched again once the stream is back
   }
   prepare();
   if (chart) {
@@ -125,7 +129,13 @@ const wantRail = paced(2000, async () => {
   const fresh = [...page.querySelectorAll("[data-seq]")].filter((row) => Number(row.dataset.seq) > newest);
   for (const row of fresh) row.classList.add("is-new");
   if (fresh.length) say(fresh[0].innerText, { urgent: fresh[0].querySelector(".severity.critical") !== null });
-});
+  return true;
+}
+
+const wantRail = paced(2000, fetchParts);
+
+const choices = document.getElementById("profile-tools");
+if (choices) bindChoice(choices, fetchParts, (text) => say(text || data.words.profile_failed, { asked: true }));
 
 // -- the stream
 
