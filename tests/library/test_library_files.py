@@ -156,6 +156,25 @@ def test_files_that_cannot_be_used(tmp_path: Path, name: str, content: bytes | N
     assert ".." not in str(refused.value)
 
 
+def test_a_table_of_totals_with_decimal_commas_and_a_note(tmp_path: Path) -> None:
+    """Ten lots at 4800.25 and five more at 4800.50; the line of text is left out."""
+    path = tmp_path / "ESH4.csv"
+    path.write_text(
+        "date;time;price;volume\n02/01/2024;14:30:00;4800,25;10\n02/01/2024;14:31:00;4800,50;15\nend of data\n"
+    )
+    options: dict[str, Any] = {"tz": "UTC", "volume": "total", "decimal": "comma", "dates": "day-first"}
+    with pytest.raises(outcry.InvalidInput, match='add bad_rows="skip" to leave it out'):
+        outcry.profile(path, **DAY, **options)
+    found = outcry.profile(path, **DAY, **options, bad_rows="skip")
+    assert [(row.price, row.volume) for row in found.rows] == [(4800.5, 5), (4800.25, 10)]
+    unnamed, window = tmp_path / "trades.csv", ("2024-01-02T14:00Z", "2024-01-02T15:00Z")
+    unnamed.write_bytes(path.read_bytes())
+    with pytest.raises(outcry.InvalidInput, match=r"need the trade dates of a product\. Name the symbol"):
+        outcry.profile(unnamed, tick_size="0.25", window=window, **options, bad_rows="skip")
+    with pytest.raises(outcry.InvalidInput, match="but data is a table"):
+        outcry.profile({"ts": [0], "price": [1], "size": [1]}, **DAY, volume="total")
+
+
 def test_no_message_of_a_reader_names_an_option_of_the_command_line() -> None:
     """Every text of the readers, as the library shows it."""
     texts = {

@@ -102,7 +102,11 @@ class Installation:
         from outcry.recordings.importing import Importer  # noqa: PLC0415 - imports databento-dbn
 
         return Importer(
-            FileLibrary(), self.store, self.tape, self.reference.universe, self.reference.calendar
+            FileLibrary(self.reference.calendar),
+            self.store,
+            self.tape,
+            self.reference.universe,
+            self.reference.calendar,
         )
 
     @cached_property

@@ -15,7 +15,7 @@ IMPORTED = ("date", "session", "contract", "quality", "rows", "volume", "off_tic
             "complete", "kept", "holes")  # fmt: skip
 #: Of `outcry import --list`.
 IMPORTS = ("id", "imported", "name", "digest", "bytes", "rows", "format", "source", "contract", "tz", "stamp", "scale",
-           "contracts", "qualities", "days", "first", "last")  # fmt: skip
+           "contracts", "qualities", "days", "first", "last", "volume", "decimal", "dates", "bad_rows")  # fmt: skip
 #: Of `outcry import --forget`.
 FORGOTTEN = ("contract", "date", "source", "quality", "removed", "left")
 REFOLDED = ("contract", "sessions")

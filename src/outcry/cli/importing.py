@@ -20,7 +20,7 @@ from outcry.cli.tables import Output, RowsOutput, StreamedRows, print_rows
 from outcry.database.errors import StoreBusy
 from outcry.market.calendar import SessionKind
 from outcry.people.email_address import is_email, spellings
-from outcry.recordings.file_model import FileRefused, ReadOptions, shown
+from outcry.recordings.file_model import INVALID, FileRefused, ReadOptions, shown
 from outcry.recordings.import_report import FileReport
 from outcry.recordings.tape_errors import TapeDamaged, TapeInUse
 from outcry.sessions.completeness import hole_text
@@ -168,6 +168,13 @@ def print_report(report: FileReport, rows: StreamedRows, console: Console) -> No
             "*.damaged.",
             style="yellow", markup=False, highlight=False, soft_wrap=True,
         )  # fmt: skip
+    for row in report.invalid:
+        console.print(
+            f"{shown(report.path.name)}, {row}", style="yellow", markup=False, highlight=False, soft_wrap=True
+        )
+    unnamed = report.skipped.get(INVALID, 0) - len(report.invalid)
+    if unnamed > 0:
+        console.print(f"{unnamed:,} more invalid rows", style="yellow", highlight=False)
     if report.outside:
         notes.append(f"{report.outside:,} outside trading hours")
     words = {

@@ -45,6 +45,7 @@ def _cells(row: ImportRow, contributions: Iterable[Contribution], *, short: bool
     yield " ".join(sorted({one.quality.value for one in days}))
     dates = sorted({str(one.trade_date) for one in days})
     yield from (len(dates), dates[0] if dates else None, dates[-1] if dates else None)
+    yield from (read.volume, read.decimal, read.dates, read.bad_rows) if read else (None,) * 4
 
 
 def forget_imports(

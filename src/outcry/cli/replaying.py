@@ -128,7 +128,7 @@ def replay(
 def _player(
     paths: tuple[Path, ...], options: ReadOptions, reference: Reference, playing: Playing, clock: Clock
 ) -> Player:
-    readings = readings_of(FileLibrary(), reference.universe, paths, options)
+    readings = readings_of(FileLibrary(reference.calendar), reference.universe, paths, options)
     pace = pacer_for_speed(playing.speed or None, clock)
     return Player(ReplayFeed(readings, reference.calendar, pace, name=playing.feed))
 

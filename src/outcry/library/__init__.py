@@ -28,7 +28,7 @@ from outcry.library.conversion import (
 )
 from outcry.library.dataframes import Part, Table, parts_inside, table_of
 from outcry.library.errors import InvalidInput
-from outcry.library.files import read_file
+from outcry.library.files import TableOptions, read_file
 from outcry.library.levels import ProfileLevels, Row
 from outcry.library.markup import html_of
 from outcry.library.price_ticks import FLOAT_ERROR_E9
@@ -95,6 +95,10 @@ def profile(
     tz: str | tzinfo | None = None,
     stamp: str | None = None,
     contract: str | None = None,
+    volume: str | None = None,
+    decimal: str | None = None,
+    dates: str | None = None,
+    bad_rows: str | None = None,
     average_range: float | None = None,
     size_step: float | str | Decimal | None = None,
 ) -> Profile:
@@ -115,9 +119,10 @@ def profile(
     the outer ticks of theirs. method: a name in `outcry.market.methods.PRESETS`. tz: IANA zone of times that have none;
     those of columns named `ts`, `ts_event` or `…_utc` are UTC. stamp: `close` if the time of a bar is its end; a file
     must say which.
-    contract: with a path, the contract to read, such as `ESZ3`. average_range: mean range of up to 20 earlier sessions,
-    as a price difference; without it no day is a `non_trend`. size_step: with tick_size, the smallest size of an
-    instrument that is traded in fractions, such as 0.001; then volumes may be fractions.
+    contract: with a path, the contract to read, such as `ESZ3`. volume, decimal, dates, bad_rows: with the path of a
+    table, the options of `outcry import`, such as `volume="total"` for running totals. average_range: mean range of up
+    to 20 earlier sessions, as a price difference; without it no day is a `non_trend`. size_step: with tick_size, the
+    smallest size of an instrument that is traded in fractions, such as 0.001; then volumes may be fractions.
 
     Raises InvalidInput, a ValueError, with the problem, the value, a remedy and the row if there is one.
     """
@@ -138,7 +143,15 @@ def profile(
         ) from problem
     named: str | None = None
     if isinstance(data, (str, PathLike)):
-        table, named = read_file(data, terms, contract=contract, zone=zone, stamp=stamp, size_step_e9=step_e9)
+        table, named = read_file(
+            data, terms, contract=contract, zone=zone, stamp=stamp,
+            table=TableOptions(volume, decimal, dates, bad_rows), size_step_e9=step_e9,
+        )  # fmt: skip
+    elif any((volume, decimal, dates, bad_rows)):
+        raise InvalidInput(
+            "volume, decimal, dates and bad_rows say how to read a file, but data is a table",
+            "Prepare the columns yourself.",
+        )
     elif contract is not None:
         raise InvalidInput(
             "contract selects rows of a file, but data is a table", "Select the rows yourself."

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,24 @@ if TYPE_CHECKING:
 #: Contract of the rows of a table that names none; the user's arguments say what they are.
 _UNNAMED = Contract("", 0, 1)
 #: The readers name options of the command line; arguments of the library have the same names.
-_VALUE = re.compile(r"--(tz) ([A-Z]\w*(?:/\w+)*)|--(contract) ([A-Z0-9]{3,})|--(stamp) (open|close)")
-_OPTION = re.compile(r"--(tz|contract|stamp|format)\b")
+_VALUE = re.compile(
+    r"--(tz) ([A-Z]\w*(?:/\w+)*)|--(contract) ([A-Z0-9]{3,})|--(stamp) (open|close)|--(volume) (each|total)"
+    r"|--(decimal) (point|comma)|--(dates) (day-first|month-first)|--(bad-rows) (refuse|skip|keep)"
+)
+_OPTION = re.compile(r"--(tz|contract|stamp|format|volume|decimal|dates|bad-rows)\b")
 
 Rows = NDArray[np.void]
+
+
+class TableOptions(NamedTuple):
+    """How to read a table in a file: the fields of `ReadOptions` with these names."""
+
+    volume: str | None = None
+    decimal: str | None = None
+    dates: str | None = None
+    bad_rows: str | None = None
+
+
 #: The rows of a file inside the window, by contract and quality.
 Found = dict[tuple[Contract, Quality], list[Rows]]
 
@@ -40,11 +54,12 @@ def read_file(
     contract: str | None,
     zone: str | tzinfo | None,
     stamp: str | None,
+    table: TableOptions,
     size_step_e9: int,
 ) -> tuple[Table, str | None]:
     """Return the rows of a file inside the window, and the key of their contract if the file names it.
 
-    If the file has several contracts of the product, the one with the most volume in the window is used. Raises
+    If the file has several contracts of the product, the one with the most volume in the window is used.
     size_step_e9: the smallest size (10⁻⁹) in a file that names no contract. Raises
     `InvalidInput`, and `MissingExtra` if a library that reads files is not installed.
     """
@@ -54,6 +69,10 @@ def read_file(
         contract=named,
         tz=None if zone is None else str(zone),
         stamp=stamp,
+        volume=table.volume,
+        decimal=table.decimal,
+        dates=table.dates,
+        bad_rows=table.bad_rows,
         unnamed=_UNNAMED,
         unnamed_step_e9=size_step_e9,
     )
@@ -69,8 +88,8 @@ def read_file(
     chosen, quality = _chosen(found, terms, file)
     rows = np.concatenate(found[chosen, quality])
     step_e9 = size_step_e9 if chosen == _UNNAMED else reference().universe.products[chosen.root].size_step_e9
-    table = _table(rows, quality, file.name)._replace(size_step_e9=step_e9, in_steps=True)
-    return table, None if chosen == _UNNAMED else chosen.key
+    found_table = _table(rows, quality, file.name)._replace(size_step_e9=step_e9, in_steps=True)
+    return found_table, None if chosen == _UNNAMED else chosen.key
 
 
 def _library() -> "FileLibrary":
@@ -78,7 +97,7 @@ def _library() -> "FileLibrary":
         from outcry.recordings.formats.file_library import FileLibrary  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as problem:
         raise MissingExtra("Reading a file", "files") from problem
-    return FileLibrary()
+    return FileLibrary(reference().calendar)
 
 
 def _inside(reading: Reading, segments: Sequence[tuple[int, int]]) -> Found:
@@ -154,10 +173,14 @@ def _invalid(refused: FileRefused) -> InvalidInput:
 def as_arguments(text: str) -> str:
     """Replace options of the command line by arguments: `--tz UTC` by `tz="UTC"`, and `--tz` by `tz`."""
     text = _VALUE.sub(
-        lambda m: next(f'{n}="{v}"' for n, v in zip(m.groups()[::2], m.groups()[1::2], strict=True) if n),
+        lambda m: next(
+            f'{n.replace("-", "_")}="{v}"'
+            for n, v in zip(m.groups()[::2], m.groups()[1::2], strict=True)
+            if n
+        ),
         text,
     )
-    return _OPTION.sub(r"\1", text)
+    return _OPTION.sub(lambda m: m[1].replace("-", "_"), text)
 
 
 def as_sentence(text: str) -> str:

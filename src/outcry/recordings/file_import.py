@@ -38,6 +38,7 @@ def import_file(
             splitter.outside,
             dict(reading.counts.skipped),
         )
+        report.invalid = list(reading.counts.invalid)
         if not splitter.folds and not splitter.outside and not splitter.early and reading.counts.skipped:
             return report
         splitter.check_labels(reading.counts.skipped)

@@ -14,6 +14,9 @@ from outcry.market.instruments import Contract
 from outcry.market.units import PRICE_SCALE
 from outcry.trades.records import Batch
 
+#: The reason of rows that are skipped because they are invalid.
+INVALID = "invalid rows"
+
 
 def shown(path: Path | str) -> str:
     """Return a path as printable text, so that control characters in a file name do not reach a terminal."""
@@ -34,15 +37,22 @@ class ReadOptions:
     """What the user states about the files to import, where their content is ambiguous.
 
     `contract` is a key such as `ESZ3`. `format` is a name of `file_library.FORMATS`. `tz` is the IANA zone of
-    timestamps without a zone. `stamp` states whether the timestamp of a bar is its `open` or its `close`. `today`
-    decides the decade of one-digit years. `unnamed` is the contract of a table that names none; without it such a table
-    is refused. `unnamed_step_e9` is the smallest size (10⁻⁹) in such a table.
+    timestamps without a zone. `stamp` states whether the timestamp of a bar is its `open` or its `close`. `volume`
+    states whether a table has the volume of `each` row or a running `total` of the trading day. `decimal` is the sign
+    before decimals, `point` or `comma`. `dates` is the order of dates such as 02/01/2024, `day-first` or `month-first`.
+    `bad_rows` states what happens to invalid rows of a table: `refuse`, `skip` or `keep`. `today` decides the decade of
+    one-digit years. `unnamed` is the contract of a table that names none; without it such a table is refused.
+    `unnamed_step_e9` is the smallest size (10⁻⁹) in such a table.
     """
 
     contract: str | None = None
     format: str | None = None
     tz: str | None = None
     stamp: str | None = None
+    volume: str | None = None
+    decimal: str | None = None
+    dates: str | None = None
+    bad_rows: str | None = None
     today: date = date(2000, 1, 1)
     unnamed: Contract | None = None
     unnamed_step_e9: int = PRICE_SCALE
@@ -53,13 +63,17 @@ class Assumptions:
     """What a reader takes from options or from the rules of a format, because the file does not state it.
 
     `tz` is the IANA zone of timestamps without a zone. `stamp` states whether the timestamp of a bar is its `open` or
-    its `close`. `scale` is the factor that turns stored numbers into prices. None: the file states it, or it does not
-    apply.
+    its `close`. `scale` is the factor that turns stored numbers into prices. The other fields are those of
+    `ReadOptions`. None: the file states it, or it does not apply.
     """
 
     tz: str | None = None
     stamp: str | None = None
     scale: str | None = None
+    volume: str | None = None
+    decimal: str | None = None
+    dates: str | None = None
+    bad_rows: str | None = None
 
 
 NOTHING_ASSUMED = Assumptions()
@@ -67,10 +81,14 @@ NOTHING_ASSUMED = Assumptions()
 
 @dataclass(slots=True)
 class ReadCounts:
-    """Counts of rows read, and of rows skipped by reason (a short noun phrase)."""
+    """Counts of rows read, and of rows skipped by reason (a short noun phrase).
+
+    `invalid` has the places and problems of the first invalid rows that were skipped.
+    """
 
     rows: int = 0
     skipped: dict[str, int] = field(default_factory=dict[str, int])
+    invalid: list[str] = field(default_factory=list[str])
 
     def skip(self, reason: str, rows: int) -> None:
         """Count rows that are skipped for a reason."""

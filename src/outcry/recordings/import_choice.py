@@ -70,6 +70,9 @@ def read_with(row: ImportRow) -> str:
     read = row.file.read_as
     if read is None:
         return ""
-    options = {"--contract": read.contract, "--tz": read.tz, "--stamp": read.stamp, "price scale": read.scale}
+    options = {
+        "--contract": read.contract, "--tz": read.tz, "--stamp": read.stamp, "price scale": read.scale,
+        "--volume": read.volume, "--decimal": read.decimal, "--dates": read.dates, "--bad-rows": read.bad_rows,
+    }  # fmt: skip
     text = " ".join(f"{name} {value}" for name, value in options.items() if value is not None)
     return f" ({text})" if text else ""

@@ -46,7 +46,8 @@ class FileReport:
 
     `skipped` maps a reason to the number of rows skipped for it. `outside` counts rows outside all trading hours.
     `damaged` lists damaged tape files (stored recordings) that new ones with this file's rows replaced. `parents` maps
-    each micro of which the file has rows to its full-size product.
+    each micro of which the file has rows to its full-size product. `invalid` has the places and problems of the first
+    invalid rows that were skipped.
     """
 
     path: Path
@@ -59,6 +60,7 @@ class FileReport:
     sessions: list[SessionReport] = field(default_factory=list[SessionReport])
     damaged: list[str] = field(default_factory=list[str])
     parents: dict[str, str] = field(default_factory=dict[str, str])
+    invalid: list[str] = field(default_factory=list[str])
 
 
 @dataclass(frozen=True, slots=True)

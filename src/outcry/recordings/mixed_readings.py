@@ -5,6 +5,7 @@ from datetime import date, datetime, time
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from outcry.base.timestamps import iso_timestamp
 from outcry.recordings.contributions import known_contributions
 from outcry.recordings.file_model import FileRefused
 from outcry.recordings.import_choice import import_id, read_with
@@ -15,6 +16,8 @@ from outcry.sessions.store_model import NO_FILE, ImportRow, ReadAs
 
 def refuse_mixed_readings(store: SqlStore, path: Path, mine: ImportRow, days: Iterable[StagedDay]) -> None:
     """Refuse a file that would join rows of another file, read with another time zone, bar timestamp or price scale.
+
+    The same applies to running totals of volume, beside volumes of each row or totals that begin at another time.
 
     mine: the import of the file. days: the contracts and trade dates of which it has rows. Imports by versions that did
     not store how a file was read are not compared. Raises `FileRefused`.
@@ -34,10 +37,20 @@ def refuse_mixed_readings(store: SqlStore, path: Path, mine: ImportRow, days: It
                     f"read{read_with(other)}",
                     f"use the same options, or run `outcry import --forget {import_id(other)}` first",
                 )  # fmt: skip
+            if mine.file.read_as.volume == "total" and one.first_ns != day.counts.first_ns:
+                begins = iso_timestamp(day.counts.first_ns), iso_timestamp(one.first_ns)
+                raise FileRefused(
+                    path, f"{day.contract.key} {day.trade_date}",
+                    f"running totals of a day cannot be joined: the file begins at {begins[0]}, {other.name} at "
+                    f"{begins[1]}, so the first row of one has volume of the other",
+                    f"import one file with the whole day, and run `outcry import --forget {import_id(other)}` first",
+                )  # fmt: skip
 
 
 def _contradict(one: ReadAs, other: ReadAs, day: date) -> bool:
     """Return whether two ways to read a file assume different things. What a file itself states is no assumption."""
+    if one.volume != other.volume:
+        return True
     pairs = (one.stamp, other.stamp), (one.scale, other.scale)
     if any(a is not None and b is not None and a != b for a, b in pairs):
         return True

@@ -62,8 +62,9 @@ class SourceFile:
         """Return the file's digest and size, and how it was read. Waits until the whole file is hashed."""
         assumed = reading.assumed
         read_as = ReadAs(
-            reading.format, reading.source, self._options.contract, assumed.tz, assumed.stamp, assumed.scale
-        )
+            reading.format, reading.source, self._options.contract, assumed.tz, assumed.stamp, assumed.scale,
+            assumed.volume, assumed.decimal, assumed.dates, assumed.bad_rows,
+        )  # fmt: skip
         return FileRead(self._digest.result().of_bytes, self._before.size, reading.counts.rows, read_as)
 
     def _hash(self) -> _Digests:
@@ -72,7 +73,11 @@ class SourceFile:
             while not self._stopped.is_set() and (got := file.readinto(buffer)):
                 digest.update(buffer[:got])
         of, of_bytes = self._options, digest.hexdigest()
-        digest.update(repr((self._path.name, of.contract, of.format, of.tz, of.stamp)).encode())
+        options = of.contract, of.format, of.tz, of.stamp
+        newer = of.volume, of.decimal, of.dates, of.bad_rows
+        # without the newer options, the digest is that of earlier versions
+        options += newer if any(newer) else ()
+        digest.update(repr((self._path.name, *options)).encode())
         return _Digests(digest.hexdigest(), of_bytes)
 
     def __enter__(self) -> Self:

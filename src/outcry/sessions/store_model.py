@@ -112,7 +112,9 @@ class ReadAs:
     """How a file was read. A value is None if the file itself states it, or if it does not apply.
 
     contract: the contract that the user named. tz: IANA zone of timestamps without a zone. stamp: whether the timestamp
-    of a bar is its `open` or its `close`. scale: factor that turned stored numbers into prices.
+    of a bar is its `open` or its `close`. scale: factor that turned stored numbers into prices. volume: `total` if the
+    volume was a running total. decimal: `comma` if prices had a decimal comma. dates: `day-first` or `month-first`.
+    bad_rows: `skip` or `keep` if invalid rows did not refuse the file.
     """
 
     format: str
@@ -121,6 +123,10 @@ class ReadAs:
     tz: str | None = None
     stamp: str | None = None
     scale: str | None = None
+    volume: str | None = None
+    decimal: str | None = None
+    dates: str | None = None
+    bad_rows: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,9 @@ def _shown(text: str) -> str:
 
 
 def _advice(text: str) -> str:
-    return "write numbers with a decimal point and no thousands separators" if "," in text else ""
+    if "," not in text:
+        return ""
+    return "write numbers with a decimal point and no thousands separators; for a decimal comma, add --decimal comma"
 
 
 def price_e9(cells: Array, what: str = "price") -> NDArray[np.int64]:
@@ -71,6 +73,21 @@ def price_e9(cells: Array, what: str = "price") -> NDArray[np.int64]:
     if not _is_text(cells):
         return decimal_e9(_typed(cells, what), what)
     return decimal_e9(convert(cells, lambda a: pc.cast(a, DECIMAL), what), what)
+
+
+def with_points(cells: Array, what: str) -> Array:
+    """Return a column of text with decimal commas as one with decimal points; a column of numbers stays as it is.
+
+    Raises `InvalidCell` for a cell with a point, which may be a decimal point or separate thousands.
+    """
+    if not _is_text(cells):
+        return cells
+    pointed = np.flatnonzero(pc.match_substring(cells, ".").to_numpy(zero_copy_only=False))
+    if len(pointed):
+        row = int(pointed[0])
+        raise InvalidCell(row, f"{_shown(str(cells[row].as_py()))} has a point, but --decimal is comma",
+                          "omit --decimal comma, or export numbers without thousands separators")  # fmt: skip
+    return pc.replace_substring(cells, ",", ".")
 
 
 def prices(cells: Array, what: str, scale: int, *, fixed: bool) -> NDArray[np.int64]:

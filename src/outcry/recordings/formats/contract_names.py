@@ -78,6 +78,11 @@ class ContractNames:
         product = self.universe.products.get(contract.root)
         return product.size_step_e9 if product else self.unnamed_step_e9
 
+    def tick_of(self, contract: Contract) -> int:
+        """Return the tick of a contract's product in 10⁻⁹; 1 if no product has it."""
+        product = self.universe.products.get(contract.root)
+        return product.tick_e9 if product else 1
+
     def refuse_fractions(self, contract: Contract, path: Path) -> None:
         """Refuse a file in a format with whole sizes, if the product's sizes may be fractions. Raises `FileRefused`."""
         step_e9 = self.step_of(contract)

@@ -14,18 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcry.market.instruments import Contract
-from outcry.market.units import NANOS_PER_DAY, PRICE_SCALE, UNDEFINED_PRICE_E9
+from outcry.market.units import NANOS_PER_DAY, PRICE_SCALE, UNDEFINED_PRICE_E9, price_text
 from outcry.recordings.file_model import FileRefused, ReadOptions
+from outcry.recordings.formats import bad_rows
 from outcry.recordings.formats import cell_parsing as cells
 from outcry.recordings.formats.archive import CountedFile, decompressed
 from outcry.recordings.formats.arrow import Array, RecordBatch, pa, pc
-from outcry.recordings.formats.bar_checks import BarChecks
+from outcry.recordings.formats.bad_rows import BadRows
+from outcry.recordings.formats.bar_checks import BarChecks, refuse_running_totals
 from outcry.recordings.formats.contract_filter import ContractFilter
 from outcry.recordings.formats.contract_names import ContractNames
-from outcry.recordings.formats.dialects import BAR_ROLES, Dialect, apply_options, read_head, sniff
+from outcry.recordings.formats.dialects import BAR_ROLES, TOTAL, Dialect, apply_options, read_head, sniff
 from outcry.recordings.formats.file_reading import FileReading, ReadProgress
 from outcry.recordings.formats.table_text import TextTable
+from outcry.recordings.formats.time_format import TimeFormat
 from outcry.recordings.formats.timestamp_parsing import ZonedTimes, parse_timestamps
+from outcry.recordings.formats.unlikely_prices import FAR_PERCENT, unlikely
 from outcry.trades.records import BAR, TRADE, Batch, Quality
 
 NO_SIZE = "zero size"
@@ -41,11 +45,43 @@ Rows = NDArray[Any]
 Contracts = Sequence[tuple[Contract | str, Rows | None]]
 
 
+#: Options with a fixed set of values: field of `ReadOptions`, name, values.
+_CHOICES = (
+    ("stamp", "--stamp", ("open", "close")),
+    ("volume", "--volume", ("each", TOTAL)),
+    ("decimal", "--decimal", ("point", "comma")),
+    ("dates", "--dates", ("day-first", "month-first")),
+    ("bad_rows", "--bad-rows", bad_rows.CHOICES),
+)
+
+
+def _check_values(path: Path, options: ReadOptions) -> None:
+    """Refuse an option with an unknown value."""
+    for field, option, values in _CHOICES:
+        value = getattr(options, field)
+        if value not in (None, *values):
+            others = (
+                f"neither {values[0]} nor {values[1]}"
+                if len(values) == 2
+                else f"not one of {', '.join(values)}"
+            )
+            ways = [f"{option} {one}" for one in values]
+            raise FileRefused(path, option, f"{value[:40]!r} is {others}",
+                              f"use {', '.join(ways[:-1])} or {ways[-1]}")  # fmt: skip
+
+
 def check_options(path: Path, dialect: Dialect, options: ReadOptions) -> None:
     """Refuse a table unless its time zone and the meaning of its bar timestamps are known.
 
     The error names the option with which the user can state the missing one.
     """
+    _check_values(path, options)
+    fixed_order = (
+        "month-first" if dialect.stamps is TimeFormat.US and dialect.format == "kibot" else "day-first"
+    )
+    if dialect.dates not in (None, fixed_order) and (dialect.format == "kibot" or dialect.dotted):
+        raise FileRefused(path, "--dates", f"the dates of this file are {fixed_order}, but --dates is {dialect.dates}",
+                          "omit --dates")  # fmt: skip
     for place, zone in (("--tz", options.tz), ("the times", dialect.written_zone)):
         try:
             ZoneInfo(zone or "UTC")
@@ -58,13 +94,6 @@ def check_options(path: Path, dialect: Dialect, options: ReadOptions) -> None:
     if dialect.written_zone is not None and options.tz not in (None, dialect.written_zone):
         raise FileRefused(path, "--tz", f"the timestamps are in {dialect.written_zone}, but --tz is {options.tz}",
                           "omit --tz")  # fmt: skip
-    if options.stamp not in (None, "open", "close"):
-        raise FileRefused(
-            path,
-            "--stamp",
-            f"{options.stamp!r} is neither open nor close",
-            "use --stamp open or --stamp close",
-        )
     if dialect.stamps.naive and dialect.zone is None:
         raise FileRefused(path, "", "the timestamps have no time zone",
                           "add --tz, for example --tz America/New_York or --tz UTC")  # fmt: skip
@@ -99,17 +128,21 @@ class TableReader:
     """Reader of the rows of one table.
 
     `contract`: the contract of all rows if it is known from elsewhere, for example from the name of an archive member.
+    `bad`: leaves out invalid rows; without it, such a row refuses the file.
     """
 
     def __init__(self, table: Table, dialect: Dialect, selection: ContractFilter, progress: ReadProgress, *,
-                 contract: Contract | str | None = None) -> None:  # fmt: skip
+                 contract: Contract | str | None = None, bad: BadRows | None = None) -> None:  # fmt: skip
         self._table, self._dialect, self._selection = table, dialect, selection
         self._progress, self._counts = progress, progress.counts
         self._contract = contract
         self._local = ZonedTimes(dialect.zone or "UTC")
         self._quality = Quality.TICKS if not dialect.bars else dialect.quality
         self._roles = sorted(dialect.columns, key=lambda role: dialect.columns[role])
-        self._bar_checks = BarChecks(table.path)
+        self._bar_checks = BarChecks(table.path, bad)
+        self._bad = bad
+        self._last: dict[Contract, int] = {}
+        self._read = 0
         self._lost: list[tuple[str, Rows]] = []
         self._numbers: set[str] = set()
 
@@ -122,18 +155,46 @@ class TableReader:
             except cells.InvalidCell as fault:
                 where = self._table.place(before + fault.row)
                 raise FileRefused(self._table.path, where, fault.problem, fault.remedy) from fault
+        if self._bad:
+            self._bad.refuse_many(self._read)
 
     def _block(self, block: RecordBatch, before: int) -> Iterator[Batch]:
+        lines = np.arange(before, before + len(block))
+        rows_in_block = len(block)
+        self._read += rows_in_block
+        while len(block):
+            passage = self._local.state()
+            try:
+                contracts, rows, keep = self._parsed(block)
+            except cells.InvalidCell as fault:
+                if self._bad is None:
+                    raise
+                bad = int(lines[fault.row])
+                self._bad.leave_out(lambda row=bad: self._table.place(row), fault.problem)
+                self._local.restore(passage)
+                good = np.arange(len(lines)) != fault.row
+                lines, block = lines[good], block.filter(pa.array(good))
+                if len(block) < rows_in_block - bad_rows.MOST_IN_BLOCK:
+                    raise self._bad.too_many(f"{self._bad.count:,} rows are invalid") from fault
+                continue
+            for contract, mask in contracts:
+                yield from self._emit(contract, rows, mask, keep, lines)
+            return
+
+    def _parsed(self, block: RecordBatch) -> tuple[Contracts, Rows, Rows]:
+        """Return the contracts of a block of rows, the rows, and which of them to keep. Raises `InvalidCell`."""
         cell = {role: block.column(index) for index, role in enumerate(self._roles)}
         self._lost = []
+        if self._dialect.comma:
+            for role in (*BAR_ROLES, "price", "size"):
+                if role in cell:
+                    cell[role] = cells.with_points(cell[role], role)
         at = self._times(cell)
         contracts = list(self._contracts(cell, int(at[0])))
-        rows, keep = (self._bars if self._dialect.bars else self._trades)(cell, at, contracts)
-        for contract, mask in contracts:
-            yield from self._emit(contract, rows, mask, keep, before)
+        return contracts, *(self._bars if self._dialect.bars else self._trades)(cell, at, contracts)
 
     def _emit(
-        self, contract: Contract | str, rows: Rows, mask: Rows | None, keep: Rows, before: int
+        self, contract: Contract | str, rows: Rows, mask: Rows | None, keep: Rows, lines: Rows
     ) -> Iterator[Batch]:
         numbers = np.arange(len(rows)) if mask is None else np.flatnonzero(mask)
         if isinstance(contract, str):
@@ -145,19 +206,51 @@ class TableReader:
         for reason, lost in self._lost:
             self._counts.skip(reason, int(np.count_nonzero(lost[numbers])))
         numbers = numbers[keep[numbers]]
-        chosen = rows[numbers]
+        chosen, numbers = rows[numbers], lines[numbers]
         if not len(chosen):
             return
+        if not self._dialect.totals:
+            volumes = chosen["volume" if self._dialect.bars else "size"]
+            refuse_running_totals(volumes, self._table.path, lambda row: self._table.place(int(numbers[row])))
         if self._dialect.bars:
-            self._quality = self._bar_checks.check(
-                contract, chosen, self._quality, lambda row: self._table.place(before + int(numbers[row]))
+            kept, self._quality = self._bar_checks.check(
+                contract, chosen, self._quality, lambda row: self._table.place(int(numbers[row]))
             )
+            chosen, numbers = chosen[kept], numbers[kept]
+        chosen = self._likely(contract, chosen, numbers)
+        if not len(chosen):
+            return
         quality = self._quality or Quality.TICKS
         if self._dialect.bars and self._dialect.ends:
             chosen["ts_event"] -= quality.length_ns
-        where = f"{self._table.inside}, row {before + 1:,}" if self._table.inside else f"row {before + 1:,}"
+        row = f"row {int(lines[0]) + 1:,}"
+        where = f"{self._table.inside}, {row}" if self._table.inside else row
         self._progress.place = where
         yield Batch(contract, quality, chosen, where)
+
+    def _likely(self, contract: Contract, rows: Rows, lines: Rows) -> Rows:
+        """Return the rows whose prices are likely. Refuse the others, or leave them out. lines: the places of rows."""
+        if self._dialect.bad_rows == bad_rows.KEEP or not len(rows):
+            return rows
+        low, high, last = ("low", "high", "close") if self._dialect.bars else ("price", "price", "price")
+        prices = [np.ascontiguousarray(rows[name]) for name in (low, high, last)]
+        tick_e9 = self._selection.names.tick_of(contract)
+        wrong = unlikely(prices[0], prices[1], prices[2], self._last.get(contract), tick_e9)
+        for row in wrong.tolist():
+            odd = max(
+                (int(column[row]) for column in prices),
+                key=lambda price: abs(price - int(np.median(prices[2]))),
+            )
+            problem = f"the price {price_text(odd)} is more than {FAR_PERCENT} % away from the rows around it"
+            if self._bad is None:
+                raise FileRefused(self._table.path, self._table.place(int(lines[row])), problem,
+                                  "correct the row, or add --bad-rows skip to leave it out, or --bad-rows keep if the "
+                                  "price is right")  # fmt: skip
+            self._bad.leave_out(lambda at=int(lines[row]): self._table.place(at), problem)
+        rows = np.delete(rows, wrong) if len(wrong) else rows
+        if len(rows):
+            self._last[contract] = int(rows[last][-1])
+        return rows
 
     def _times(self, cell: dict[str, Array]) -> NDArray[np.int64]:
         stamps = [cell[role] for role in ("stamp", "clock") if role in cell]
@@ -290,15 +383,16 @@ def _day(at_ns: int) -> date:
 
 def open_table(path: Path, size: int, head: bytes, names: ContractNames, options: ReadOptions) -> FileReading:
     """Start reading a text table, compressed or not; `head` is its first decompressed bytes."""
-    dialect = apply_options(
-        sniff(read_head(path, head, format_name=options.format)), options.tz, options.stamp
-    )
+    totals = options.volume == TOTAL
+    dialect = sniff(read_head(path, head, format_name=options.format, totals=totals, dates=options.dates))
+    dialect = apply_options(dialect, options)
     check_options(path, dialect, options)
-    table = TextTable(path, decompressed, dialect.delimiter, dialect.width, dialect.skip_lines)
 
     def rows(file: CountedFile, progress: ReadProgress) -> Generator[Batch]:
+        bad = BadRows(path, progress.counts) if dialect.bad_rows == bad_rows.SKIP else None
+        table = TextTable(path, decompressed, dialect.delimiter, dialect.width, dialect.skip_lines, bad=bad)
         selection = ContractFilter(path, names, options.contract, options.unnamed)
-        yield from TableReader(table, dialect, selection, progress).batches(file)
+        yield from TableReader(table, dialect, selection, progress, bad=bad).batches(file)
         selection.finish(progress.counts.rows)
 
     return FileReading(path, dialect.format, dialect.source, size, rows, assumed=dialect.assumed)

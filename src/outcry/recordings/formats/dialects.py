@@ -9,30 +9,46 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from outcry.recordings.file_model import Assumptions, FileRefused
+from outcry.recordings.file_model import Assumptions, FileRefused, ReadOptions
+from outcry.recordings.formats.bad_rows import REFUSE
 from outcry.recordings.formats.time_format import TimeFormat
 from outcry.trades.records import Quality
 
 NEW_YORK = "America/New_York"
 BAR_ROLES = ("open", "high", "low", "close", "volume")
 GENERIC = "csv"
+#: Values of `--volume`, and of `--dates`.
+EACH, TOTAL = "each", "total"
+DAY_FIRST, MONTH_FIRST = "day-first", "month-first"
 
 #: Accepted column names, in lower case. `_utc` after a time column's name sets its zone.
 NAMES = {
     "stamp": ("timestamp", "datetime", "date_time", "ts_event", "ts", "time", "date"),
     "open": ("open", "o"), "high": ("high", "h"), "low": ("low", "l"), "close": ("close", "c"),
     "volume": ("volume", "vol", "v"),
-    "price": ("price", "last", "last_price", "trade_price"),
-    "size": ("size", "qty", "quantity", "last_size", "trade_size", "volume", "vol"),
+    "price": ("price", "last", "last_price", "trade_price", "ltp"),
+    "size": ("size", "qty", "quantity", "last_size", "trade_size", "ltq", "volume", "vol"),
     "side": ("side", "aggressor"), "sequence": ("sequence", "seq"),
     "symbol": ("symbol", "contract", "ticker", "instrument", "raw_symbol"),
 }  # fmt: skip
+#: Names of a column with a running total of the day's volume. `--volume total` also reads a `volume` as such a total.
+TOTAL_NAMES = (
+    "cumulative_volume",
+    "cum_volume",
+    "total_volume",
+    "day_volume",
+    "volume_traded",
+    "total_traded_volume",
+)
 
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,9})?)?)?")
 _ABSOLUTE = re.compile(_ISO.pattern + r"(Z|[+-]\d\d:?\d\d)")
 _US_DATE = re.compile(r"\d\d/\d\d/\d{4}")
 _CLOCK = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?")
-_IB = re.compile(r"\d{8} {1,2}\d\d:\d\d:\d\d(?: (?P<zone>[A-Za-z]+(?:/[A-Za-z_]+)*))?")
+#: Two digits, two digits, year: with dots the day is first, otherwise `--dates` must state the order.
+_DOTTED = re.compile(r"\d\d\.\d\d\.\d{4}( " + _CLOCK.pattern + ")?")
+_EITHER = re.compile(r"\d\d([/-])\d\d\1\d{4}( " + _CLOCK.pattern + ")?")
+_IB = re.compile(r"\d{8} {1,2}\d\d:\d\d(:\d\d(\.\d{1,9})?)?(?: (?P<zone>[A-Za-z]+(?:/[A-Za-z_]+)*))?")
 _COMPACT = re.compile(r"\d{8} \d{6}( \d{7})?")
 _EPOCH = re.compile(r"\d{9,19}")
 _TIME = re.compile(
@@ -47,7 +63,8 @@ class Dialect:
     zone: IANA zone of timestamps without a zone. ends: whether a bar's timestamp is its end. fixed: prices are integers
     in units of 10⁻⁹. scale: factor that converts a price to the exchange's unit. quality: length of bars, if the layout
     determines it. zero_sizes: trades of size 0 are imported. says_utc: the time column's name ends in `_utc`.
-    written_zone: the zone that each timestamp names.
+    written_zone: the zone that each timestamp names. totals: the volume is a running total of the day. comma: numbers
+    have a decimal comma. dates: the order of the user, for dates such as 02/01/2024. bad_rows: as in `ReadOptions`.
     """
 
     format: str
@@ -66,6 +83,15 @@ class Dialect:
     zero_sizes: bool = False
     says_utc: bool = False
     written_zone: str | None = None
+    totals: bool = False
+    comma: bool = False
+    dates: str | None = None
+    bad_rows: str = REFUSE
+
+    @property
+    def dotted(self) -> bool:
+        """Return whether the dates themselves state that the day is first."""
+        return self.stamps is TimeFormat.DAY_FIRST and self.dates != DAY_FIRST
 
     @property
     def bars(self) -> bool:
@@ -77,7 +103,11 @@ class Dialect:
         """Return what the user's options and the rules of the format add to what the table itself states."""
         stated = self.says_utc or self.written_zone is not None or not self.stamps.naive
         stamp = None if not self.bars else "close" if self.ends else "open"
-        return Assumptions(tz=None if stated else self.zone, stamp=stamp)
+        return Assumptions(
+            tz=None if stated else self.zone, stamp=stamp, volume=TOTAL if self.totals else None,
+            decimal="comma" if self.comma else None, dates=self.dates,
+            bad_rows=None if self.bad_rows == REFUSE else self.bad_rows,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +115,7 @@ class Head:
     """The first lines of a table, split into fields.
 
     `first`: the first non-empty line. `second`: the next one. `format_name`: the format that the user named, if any.
+    `totals` and `dates`: whether the volume is a running total, and the order of dates, as the user states.
     """
 
     path: Path
@@ -94,13 +125,17 @@ class Head:
     second: list[str]
     names: dict[str, int]
     format_name: str | None = None
+    totals: bool = False
+    dates: str | None = None
 
     def refuse(self, problem: str, remedy: str = "") -> FileRefused:
         """Return the error for a problem in the first line."""
         return FileRefused(self.path, f"line {self.line}", problem, remedy)
 
 
-def read_head(path: Path, head: bytes, *, format_name: str | None = None) -> Head:
+def read_head(
+    path: Path, head: bytes, *, format_name: str | None = None, totals: bool = False, dates: str | None = None
+) -> Head:
     """Split the first lines of a table; raise `FileRefused` for bytes that are not text."""
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise FileRefused(path, "byte 0", "the text is UTF-16", "save it as UTF-8")
@@ -122,7 +157,8 @@ def read_head(path: Path, head: bytes, *, format_name: str | None = None) -> Hea
     if len(split) > 1:
         split[0] = _with_time(split[0], split[1])
     names = {name.lower(): index for index, name in reversed(list(enumerate(split[0])))}
-    return Head(path, number, delimiter, split[0], split[1] if len(split) > 1 else [], names, format_name)
+    second = split[1] if len(split) > 1 else []
+    return Head(path, number, delimiter, split[0], second, names, format_name, totals, dates)
 
 
 def _with_time(header: list[str], row: list[str]) -> list[str]:
@@ -254,8 +290,11 @@ def _firstrate(head: Head) -> Dialect | None:
 
 def _generic(head: Head) -> Dialect | None:
     """Detect any table with a header that names its columns."""
-    columns = generic_columns(head.names)
+    columns = generic_columns(head.names, totals=head.totals)
     if columns is None:
+        total = next((name for name in head.names if name in TOTAL_NAMES), None)
+        if total and generic_columns(head.names, totals=True):
+            raise head.refuse(f"the column {total} is a running total of the volume", "add --volume total")
         return None
     utc = head.first[columns["stamp"]].lower().endswith("_utc")
     stamps, zone = _stamps(head, columns), "UTC" if utc else None
@@ -265,13 +304,20 @@ def _generic(head: Head) -> Dialect | None:
     return replace(dialect, says_utc=utc, written_zone=named)
 
 
-def generic_columns(names: dict[str, int]) -> dict[str, int] | None:
+def generic_columns(names: dict[str, int], *, totals: bool = False) -> dict[str, int] | None:
     """Find the columns of a table by their lower-case names; return column numbers by role.
 
-    Returns None if the columns are neither those of trades nor those of bars.
+    totals: the volume is a running total, so its column is preferred to one with the size of each trade. Returns None
+    if the columns are neither those of trades nor those of bars.
     """
     plain = {name.removesuffix("_utc"): index for name, index in reversed(list(names.items()))}
-    found = {role: index for role, known in NAMES.items() if (index := _first(plain, known)) is not None}
+    known_names = NAMES
+    if totals:
+        total = (*TOTAL_NAMES, *NAMES["volume"])
+        known_names = NAMES | {"volume": total, "size": (*total, *NAMES["size"])}
+    found = {
+        role: index for role, known in known_names.items() if (index := _first(plain, known)) is not None
+    }
     if "stamp" not in found:
         return None
     used_roles = ("stamp", "symbol")
@@ -301,8 +347,13 @@ def _stamps(head: Head, columns: dict[str, int]) -> TimeFormat:
         text += " " + head.second[columns["clock"]]
     forms: list[tuple[re.Pattern[str], TimeFormat]] = [
         (_ABSOLUTE, TimeFormat.ISO_ABSOLUTE), (_ISO, TimeFormat.ISO), (_COMPACT, TimeFormat.COMPACT),
-        (_IB, TimeFormat.IB), (_EPOCH, TimeFormat.EPOCH),
+        (_IB, TimeFormat.IB), (_EPOCH, TimeFormat.EPOCH), (_DOTTED, TimeFormat.DAY_FIRST),
     ]  # fmt: skip
+    if _EITHER.fullmatch(text):
+        if head.dates is None:
+            raise FileRefused(head.path, f"line {head.line + 1}", f"{text[:10]!r} does not tell day from month",
+                              "add --dates day-first or --dates month-first")  # fmt: skip
+        return TimeFormat.DAY_FIRST if head.dates == DAY_FIRST else TimeFormat.US
     stamps = next((form for pattern, form in forms if pattern.fullmatch(text)), None)
     if stamps is None:
         raise FileRefused(head.path, f"line {head.line + 1}", f"unknown time format {text[:40]!r}",
@@ -329,11 +380,15 @@ DETECTORS: dict[str, Callable[[Head], Dialect | None]] = {
 }
 
 
-def apply_options(dialect: Dialect, zone: str | None, stamp: str | None) -> Dialect:
-    """Return the dialect with the user's time zone and meaning of bar timestamps, in place of its own.
+def apply_options(dialect: Dialect, options: ReadOptions) -> Dialect:
+    """Return the dialect with what the user states, such as the time zone, in place of its own values.
 
-    None leaves the dialect's own value.
+    An option that is None leaves the dialect's own value.
     """
+    ordered = dialect.stamps in (TimeFormat.US, TimeFormat.DAY_FIRST)
     return replace(
-        dialect, zone=zone or dialect.zone, ends=dialect.ends if stamp is None else stamp == "close"
-    )
+        dialect, zone=options.tz or dialect.zone,
+        ends=dialect.ends if options.stamp is None else options.stamp == "close",
+        totals=options.volume == TOTAL, comma=options.decimal == "comma", dates=options.dates if ordered else None,
+        bad_rows=options.bad_rows or REFUSE,
+    )  # fmt: skip

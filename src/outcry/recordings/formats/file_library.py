@@ -6,8 +6,10 @@ is refused.
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+from outcry.market.calendar import Calendar
 from outcry.market.instruments import Universe
 from outcry.recordings.file_model import FileRefused, ReadOptions
 from outcry.recordings.formats.archive import (
@@ -18,6 +20,7 @@ from outcry.recordings.formats.archive import (
     is_skippable,
     read_exactly,
 )
+from outcry.recordings.formats.bad_rows import SKIP
 from outcry.recordings.formats.contract_names import ContractNames
 from outcry.recordings.formats.dbn import open_dbn
 from outcry.recordings.formats.dbn_header import DBN_MAGIC, DBZ_MAGIC
@@ -40,8 +43,12 @@ _PACKED = (ZSTD_MAGIC, GZIP_MAGIC)
 class FileLibrary:
     """Opens market data files: detects each file's format, time zone, bar timestamps and contract.
 
-    If one of them cannot be detected, the error names the option with which the user can state it.
+    If one of them cannot be detected, the error names the option with which the user can state it. calendar: the trade
+    dates of running totals; a library without it cannot read them.
     """
+
+    def __init__(self, calendar: Calendar | None = None) -> None:
+        self._calendar = calendar
 
     def expand(self, path: Path) -> list[Path]:
         """Return the files below a folder that may contain market data, sorted by name.
@@ -78,6 +85,8 @@ class FileLibrary:
             if options.format is not None and not _suits(options.format, kind):
                 raise FileRefused(path, "byte 0", f"not a {options.format} file: its content is {kind}",
                                   "omit --format")  # fmt: skip
+            if kind in ("dbn", "scid", "zip"):
+                _refuse_table_options(path, kind, options)
             match kind:
                 case "dbn":
                     return open_dbn(path, names, options)
@@ -86,7 +95,7 @@ class FileLibrary:
                 case "parquet":
                     from outcry.recordings.formats.parquet import open_parquet  # noqa: PLC0415 - an extra
 
-                    return open_parquet(path, names, options)
+                    return self._volumes(open_parquet(path, names, options), options)
                 case "zip":
                     from outcry.recordings.formats.lean import open_lean  # noqa: PLC0415 - an extra
 
@@ -94,7 +103,28 @@ class FileLibrary:
                 case _:
                     from outcry.recordings.formats.delimited import open_table  # noqa: PLC0415 - an extra
 
-                    return open_table(path, file.size, head, names, options)
+                    return self._volumes(open_table(path, file.size, head, names, options), options)
+
+    def _volumes(self, reading: FileReading, options: ReadOptions) -> FileReading:
+        """Return a file with the volume of each row, if it has running totals."""
+        if reading.assumed.volume is None:
+            return reading
+        from outcry.recordings.formats.running_totals import volumes_of_totals  # noqa: PLC0415 - an extra
+
+        if self._calendar is None:
+            raise FileRefused(reading.path, "--volume", "running totals need the trade dates of the product",
+                              "omit --volume")  # fmt: skip
+        rows = volumes_of_totals(reading.rows, self._calendar, reading.path, skip=options.bad_rows == SKIP)
+        return replace(reading, rows=rows)
+
+
+def _refuse_table_options(path: Path, kind: str, options: ReadOptions) -> None:
+    """Refuse options that say how to read a table, for a file that is none."""
+    stated = {"--volume": options.volume, "--decimal": options.decimal, "--dates": options.dates}
+    for option, value in stated.items():
+        if value is not None:
+            raise FileRefused(path, option, f"the option is for tables (CSV and Parquet), but the file is {kind}",
+                              f"omit {option}")  # fmt: skip
 
 
 def _walk(folder: Path) -> Iterator[Path]:

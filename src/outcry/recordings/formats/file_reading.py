@@ -49,6 +49,7 @@ class FileReading:
         """Yield the rows in file order. Raises `FileRefused`, also if the file contains no rows."""
         self.counts.rows = 0
         self.counts.skipped.clear()
+        self.counts.invalid.clear()
         progress = ReadProgress(self.counts)
         with (
             refuse_decoder_errors(self.path, lambda: progress.place),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from outcry.recordings.file_model import FileRefused, ReadOptions
 from outcry.recordings.formats.archive import CountedFile
+from outcry.recordings.formats.bad_rows import REFUSE, SKIP, BadRows
 from outcry.recordings.formats.contract_filter import ContractFilter
 from outcry.recordings.formats.contract_names import ContractNames
 from outcry.recordings.formats.delimited import TableReader
@@ -88,25 +89,27 @@ def open_lean(
         selection = ContractFilter(path, names, options.contract)
         archive = ZipMembers()
         for member in trades:
-            yield from _reader(path, member, archive, selection, progress).batches(file)
+            yield from _reader(path, member, archive, selection, progress, options).batches(file)
         selection.finish(progress.counts.rows)
 
     return FileReading(path, "lean", "lean", size, rows)
 
 
 def _reader(
-    path: Path, member: Member, archive: ZipMembers, selection: ContractFilter, progress: ReadProgress
-) -> TableReader:
+    path: Path, member: Member, archive: ZipMembers, selection: ContractFilter, progress: ReadProgress,
+    options: ReadOptions,
+) -> TableReader:  # fmt: skip
     inside = f"member {member.info.filename}"
     progress.place = inside
     columns = _TICK_COLUMNS if member.step == "tick" else {r: i for i, r in enumerate(("stamp", *BAR_ROLES))}
     dialect = Dialect("lean", "lean", ",", 0, 6, columns, TimeFormat.MS_OF_DAY, ends=False,
                       scale=_CENTS if member.root.upper() in _IN_DOLLARS else 1,
-                      quality=_QUALITY.get(member.step), zero_sizes=True,
+                      quality=_QUALITY.get(member.step), zero_sizes=True, bad_rows=options.bad_rows or REFUSE,
                       day_ns=int(datetime.combine(member.day, time(), UTC).timestamp()) * 10**9)  # fmt: skip
-    table = TextTable(path, lambda file: archive.open(file, member.info.filename), ",", 6, 0, inside)
+    bad = BadRows(path, progress.counts) if dialect.bad_rows == SKIP else None
+    table = TextTable(path, lambda file: archive.open(file, member.info.filename), ",", 6, 0, inside, bad)
     if member.month:
         contract = selection.names.contract(member.symbol, member.day)
     else:
         contract = selection.named_by_file(member.day)
-    return TableReader(table, dialect, selection, progress, contract=contract)
+    return TableReader(table, dialect, selection, progress, contract=contract, bad=bad)

@@ -13,11 +13,12 @@ from typing import Any
 from outcry.recordings.file_model import FileRefused, ReadOptions
 from outcry.recordings.formats.archive import RATIO_FREE, RATIO_LIMIT, CountedFile, NonClosingFile
 from outcry.recordings.formats.arrow import RecordBatch, pa, pq
+from outcry.recordings.formats.bad_rows import SKIP, BadRows
 from outcry.recordings.formats.contract_filter import ContractFilter
 from outcry.recordings.formats.contract_names import ContractNames
 from outcry.recordings.formats.decoder_errors import refuse_decoder_errors
 from outcry.recordings.formats.delimited import TableReader, check_options
-from outcry.recordings.formats.dialects import BAR_ROLES, Dialect, apply_options, generic_columns
+from outcry.recordings.formats.dialects import BAR_ROLES, TOTAL, Dialect, apply_options, generic_columns
 from outcry.recordings.formats.file_reading import FileReading, ReadProgress
 from outcry.recordings.formats.time_format import TimeFormat
 from outcry.trades.records import Batch
@@ -56,13 +57,15 @@ def open_parquet(path: Path, names: ContractNames, options: ReadOptions) -> File
     """Start reading a Parquet file."""
     with CountedFile(path) as file:
         reader = _open(file)
-        dialect = apply_options(_dialect(path, reader.schema_arrow), options.tz, options.stamp)
+        totals = options.volume == TOTAL
+        dialect = apply_options(_dialect(path, reader.schema_arrow, totals=totals), options)
     check_options(path, dialect, options)
     table = ParquetTable(path, reader.schema_arrow.names)
 
     def rows(opened: CountedFile, progress: ReadProgress) -> Generator[Batch]:
         selection = ContractFilter(path, names, options.contract, options.unnamed)
-        yield from TableReader(table, dialect, selection, progress).batches(opened)
+        bad = BadRows(path, progress.counts) if dialect.bad_rows == SKIP else None
+        yield from TableReader(table, dialect, selection, progress, bad=bad).batches(opened)
         selection.finish(progress.counts.rows)
 
     return FileReading(path, dialect.format, dialect.source, file.size, rows, assumed=dialect.assumed)
@@ -93,11 +96,11 @@ def _unpacked_bytes(metadata: Any) -> int:
     return sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
 
 
-def _dialect(path: Path, schema: Any) -> Dialect:
+def _dialect(path: Path, schema: Any, *, totals: bool) -> Dialect:
     names: list[str] = schema.names
     lower = {name.lower(): index for index, name in reversed(list(enumerate(names)))}
     databento = "ts_event" in lower and bool(lower.keys() & _DATABENTO)
-    columns = generic_columns(lower)
+    columns = generic_columns(lower, totals=totals)
     if columns is None:
         raise FileRefused(path, "the schema", "the columns match neither trades nor bars",
                           "name them ts, price, size or ts, open, high, low, close, volume")  # fmt: skip

@@ -13,8 +13,9 @@ class TimeFormat(StrEnum):
     ISO = "iso"  # 2024-01-02 09:30:00[.123], without a zone
     ISO_ABSOLUTE = "iso with offset"  # …Z, …+00:00
     EPOCH = "epoch"  # whole seconds, ms, µs or ns since 1970
-    US = "us"  # 01/02/2024 and 09:30[:00]
-    IB = "ib"  # 20240102 09:30:00, one blank or two, optionally followed by a zone name
+    US = "us"  # 01/02/2024 and 09:30[:00], the month first
+    DAY_FIRST = "day first"  # 02.01.2024 or 02/01/2024 or 02-01-2024, and 09:30[:00]
+    IB = "ib"  # 20240102 09:30[:00], one blank or two, optionally followed by a zone name
     COMPACT = "compact"  # 20240102 093000[ 1234567]
     TIMESTAMP = "timestamp"  # a typed column without a zone
     TIMESTAMP_ABSOLUTE = "timestamp with zone"
@@ -26,6 +27,7 @@ class TimeFormat(StrEnum):
         return self in (
             TimeFormat.ISO,
             TimeFormat.US,
+            TimeFormat.DAY_FIRST,
             TimeFormat.IB,
             TimeFormat.COMPACT,
             TimeFormat.TIMESTAMP,

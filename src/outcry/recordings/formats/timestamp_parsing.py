@@ -27,6 +27,14 @@ class ZonedTimes:
         self._last = np.iinfo(np.int64).min
         self._second = False
 
+    def state(self) -> tuple[int, bool]:
+        """Return what the rows so far decide about an hour that occurs twice."""
+        return self._last, self._second
+
+    def restore(self, state: tuple[int, bool]) -> None:
+        """Go back to a state, to read the same rows again."""
+        self._last, self._second = state
+
     def utc(self, naive: Array) -> NDArray[np.int64]:
         """Return timestamps without a zone in ns UTC. Raises `InvalidCell` for times skipped by a clock change."""
         if self.zone == "UTC":
@@ -85,7 +93,7 @@ def parse_timestamps(
     elif stamps is TimeFormat.ISO_ABSOLUTE:
         at = _numbers(convert(first, lambda a: pc.cast(a, pa.timestamp("ns", "UTC")), "time with an offset"))
     else:
-        if stamps is TimeFormat.IB:  # all rows must have the zone of the first
+        if stamps is TimeFormat.IB and len(columns) == 1:  # all rows must have the zone of the first
             columns = [pc.replace_substring(first, f" {local.zone}", "")]
         at = local.utc(convert(_iso(columns, stamps), _naive, "time"))
     _inside(at, EARLIEST_NS, LATEST_NS, "time")
@@ -128,13 +136,16 @@ def _iso(columns: list[Array], stamps: TimeFormat) -> Array:
     cut: Any = pc.utf8_slice_codeunits
     if stamps is TimeFormat.ISO:
         return columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, " ")
-    if stamps is TimeFormat.US:
-        day = columns[0]
-        date = pc.binary_join_element_wise(cut(day, 6, 10), cut(day, 0, 2), cut(day, 3, 5), "-")
-        rest = columns[1] if len(columns) == 2 else cut(day, 11)
+    if stamps in (TimeFormat.US, TimeFormat.DAY_FIRST):
+        text, first, second = columns[0], (0, 2), (3, 5)
+        month, day = (first, second) if stamps is TimeFormat.US else (second, first)
+        date = pc.binary_join_element_wise(cut(text, 6, 10), cut(text, *month), cut(text, *day), "-")
+        rest = columns[1] if len(columns) == 2 else cut(text, 11)
         return pc.binary_join_element_wise(date, rest, " ")
     text = columns[0]
     date = pc.binary_join_element_wise(cut(text, 0, 4), cut(text, 4, 6), cut(text, 6, 8), "-")
+    if stamps is TimeFormat.IB and len(columns) == 2:
+        return pc.binary_join_element_wise(date, pc.utf8_trim_whitespace(columns[1]), " ")
     if stamps is TimeFormat.IB:
         return pc.binary_join_element_wise(date, pc.utf8_ltrim_whitespace(cut(text, 8)), " ")
     time = pc.binary_join_element_wise(cut(text, 9, 11), cut(text, 11, 13), cut(text, 13, 15), ":")
