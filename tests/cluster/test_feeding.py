@@ -140,6 +140,7 @@ def test_who_takes_a_connection_over_asks_the_vendor_for_what_is_missing_and_no_
         await harness.until(lambda: len(peer.asked) == 4, "the other process asks")
         newest = {contract: int(times[-1]) for contract, times in known.items()}
         assert {contract: since_ns + 2 * SECOND for contract, since_ns in peer.asked[2:]} == newest
+        await harness.until(lambda: harness.peer.logins == 2, "the other process signs in")
         await harness.until_phase(LIVE)
         assert harness.peer.logins == 2
         assert not harness.feeds[0].spool.queues  # nothing remains where it ran before
@@ -180,6 +181,34 @@ def test_what_a_person_does_on_a_page_reaches_the_process_that_runs_the_connecti
         harness.id = 0
         await harness.until(lambda: not shown.keys(harness.user), "nothing is shown")
         assert not [line for line in harness.reports if "failed" in line or "un" in line.split(" ")[0]]
+
+    run(tmp_path, work)
+
+
+def test_a_connection_removed_before_its_pause_is_confirmed_is_not_shown(tmp_path: Path) -> None:
+    """The owner of a stream confirms the pause only after the supervisor has seen the removal."""
+
+    async def work(harness: Cluster) -> None:
+        harness.connect(["ES"])
+        await harness.until_phase(LIVE)
+        owners, asked, confirmed = harness.feeds[0].streams._owners, asyncio.Event(), asyncio.Event()
+        refuse = owners.refuse
+
+        async def refuse_late(key: StreamKey, code: str) -> None:
+            asked.set()
+            await confirmed.wait()
+            await refuse(key, code)
+
+        owners.refuse = refuse_late
+        assert harness.connections.pause(harness.user, harness.id, harness.clock.now_ns())
+        await within(asked.wait(), 60)
+        assert harness.connections.disconnect(harness.user, harness.id, harness.clock.now_ns())
+        supervisor = harness.feeds[0].supervisor
+        await harness.until(lambda: not supervisor._rows, "the supervisor sees the removal")
+        await asyncio.sleep(0)
+        confirmed.set()
+        harness.id = 0
+        await harness.until(lambda: not harness.installation.registry.keys(harness.user), "nothing is shown")
 
     run(tmp_path, work)
 

@@ -7,7 +7,7 @@ again.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from outcry.agent.contract_follower import ContractFollower
@@ -55,6 +55,8 @@ class RemoteStreams(FeedRunner):
         self._last: dict[StreamKey, StreamStatus] = {}
         #: Reports in progress on streams without a feed.
         self._notifying: dict[StreamKey, asyncio.Task[None]] = {}
+        #: What they report: the code of a refusal, or None to remove the stream from display.
+        self._unsent: dict[StreamKey, str | None] = {}
 
     async def run(self) -> None:
         """Regularly write the queue of unsent events to disk until cancelled; then end every feed."""
@@ -173,25 +175,31 @@ class RemoteStreams(FeedRunner):
         """
         channel = self._registry.channel(key)
         if channel is not None and channel.availability.reason != code:
-            self._notify(key, lambda: self._owners.refuse(key, code))
+            self._notify(key, code)
 
     def retire(self, key: StreamKey) -> None:
         """Ask a stream's owner to remove the stream from display."""
         if self._registry.channel(key) is not None:
-            self._notify(key, lambda: self._owners.retire(key))
+            self._notify(key, None)
 
-    def _notify(self, key: StreamKey, send: Callable[[], Awaitable[None]]) -> None:
+    def _notify(self, key: StreamKey, code: str | None) -> None:
+        """Report on a stream. If its owner has not confirmed an earlier report yet, send this one after it."""
+        self._unsent[key] = code
         if key not in self._notifying:
-            task = self._notifying[key] = self._tasks.start(key.text, self._send_until_received(send))
+            task = self._notifying[key] = self._tasks.start(key.text, self._send_until_received(key))
             task.add_done_callback(lambda done: self._notified(key, done))
 
     def _notified(self, key: StreamKey, done: asyncio.Task[None]) -> None:
         if self._notifying.get(key) is done:
-            del self._notifying[key]
+            del self._notifying[key], self._unsent[key]
 
-    async def _send_until_received(self, send: Callable[[], Awaitable[None]]) -> None:
+    async def _send_until_received(self, key: StreamKey) -> None:
         for _ in range(_NOTIFY_TRIES):
-            with suppress(ServiceError):
-                await send()
+            code = self._unsent[key]
+            try:
+                await (self._owners.retire(key) if code is None else self._owners.refuse(key, code))
+            except ServiceError:
+                await asyncio.sleep(_RETRY_S / self._speedup)
+                continue
+            if self._unsent[key] == code:
                 return
-            await asyncio.sleep(_RETRY_S / self._speedup)
