@@ -133,9 +133,7 @@ class ConnectionSupervisor:
             return sign_in_failed("not_installed")
         except VaultBroken:
             return sign_in_failed("entries_lost")
-        return await check_feed(
-            feed, parts.context(row).select_contracts(), parts.clock.now_ns(), parts.speedup
-        )
+        return await check_feed(feed, parts.context(row).select_contracts(), parts.clock.now_ns())
 
     async def _run(self) -> None:
         """Wait for a change or the next check, then start and stop feeds and derive the phases."""
