@@ -24,6 +24,11 @@ def open_streams(harness: WebHarness) -> int:
     return int(float(found[1]))
 
 
+def wait_for_no_stream(harness: WebHarness) -> None:
+    """Wait until the streams of earlier tests have ended: the service notices it a moment after the browser."""
+    wait_until(lambda: open_streams(harness) == 0, "streams of earlier tests stay open")
+
+
 def following(context: BrowserContext, harness: WebHarness, symbols: list[str] | None) -> Page:
     """A tab that follows; it lies on a page that follows nothing by itself."""
     page = context.new_page()
@@ -43,14 +48,14 @@ def quotes(page: Page) -> int:
 def test_eight_tabs_share_one_stream(opened: Opened, harness: WebHarness) -> None:
     with opened() as tab:
         tab.page.close()
-        before = open_streams(harness)
+        wait_for_no_stream(harness)
         pages = [following(tab.context, harness, ["ES"] if index % 2 else None) for index in range(8)]
         for page in pages:
             wait_for(page, "window.received.some(([name]) => name === 'snapshot')")
             wait_for(page, "window.received.some(([name, data]) => name === 'quote' && data.symbol === 'ES')")
-        assert open_streams(harness) == before + 1
+        assert open_streams(harness) == 1
         assert tab.errors.found() == {}
-    wait_until(lambda: open_streams(harness) == before, "the stream stays open although every tab is gone")
+    wait_until(lambda: open_streams(harness) == 0, "the stream stays open although every tab is gone")
 
 
 def test_a_follower_hears_of_its_own_symbols_only_and_first_a_snapshot(
@@ -128,7 +133,7 @@ def test_whoever_signs_in_next_is_told_nothing_that_the_one_before_was_told(
 ) -> None:
     with opened() as tab:
         tab.context.add_init_script(_EAVESDROP)
-        before = open_streams(harness)
+        wait_for_no_stream(harness)
 
         def sign_in(email: str) -> None:
             value = harness.token(harness.person(email))
@@ -139,13 +144,13 @@ def test_whoever_signs_in_next_is_told_nothing_that_the_one_before_was_told(
         wait_for(first, "window.received.some(([name]) => name === 'snapshot')")
         same = following(tab.context, harness, None)
         wait_for(same, "window.overheard.includes('memory')")  # this is how a tab is told what another knows
-        assert open_streams(harness) == before + 1
+        assert open_streams(harness) == 1
 
         sign_in("second@example.com")
         second = following(tab.context, harness, None)
         wait_for(second, "window.received.some(([name]) => name === 'quote' || name === 'levels')")
         assert second.evaluate("window.overheard") == []
-        assert open_streams(harness) == before + 2
+        assert open_streams(harness) == 2
         lines = {page.evaluate("document.documentElement.dataset.line") for page in (first, same, second)}
         assert len(lines) == 2
         assert "visitor" not in lines
@@ -157,31 +162,31 @@ def test_a_tab_without_locks_holds_its_own_stream_while_it_is_seen(
     with opened() as tab:
         tab.page.close()
         tab.context.add_init_script("delete Navigator.prototype.locks")
-        before = open_streams(harness)
+        wait_for_no_stream(harness)
         page = following(tab.context, harness, ["ES"])
         wait_for(page, "window.received.some(([name]) => name === 'snapshot')")
-        assert open_streams(harness) == before + 1
+        assert open_streams(harness) == 1
         page.evaluate(
             """() => {
               Object.defineProperty(document, "hidden", { value: true, configurable: true });
               document.dispatchEvent(new Event("visibilitychange"));
             }"""
         )
-        wait_until(lambda: open_streams(harness) == before, "a tab nobody sees keeps its stream")
+        wait_until(lambda: open_streams(harness) == 0, "a tab nobody sees keeps its stream")
         page.evaluate(
             """() => {
               delete document.hidden;
               document.dispatchEvent(new Event("visibilitychange"));
             }"""
         )
-        wait_until(lambda: open_streams(harness) == before + 1, "a tab that is seen again has no stream")
+        wait_until(lambda: open_streams(harness) == 1, "a tab that is seen again has no stream")
 
 
 def test_it_ends_with_the_last_follower(opened: Opened, harness: WebHarness) -> None:
     with opened() as tab:
         tab.page.close()
-        before = open_streams(harness)
+        wait_for_no_stream(harness)
         page = following(tab.context, harness, ["ES"])
         wait_for(page, "window.received.length > 0")
         page.evaluate("window.stopFollowing()")
-        wait_until(lambda: open_streams(harness) == before, "the stream stays open although nobody follows")
+        wait_until(lambda: open_streams(harness) == 0, "the stream stays open although nobody follows")
