@@ -1,5 +1,6 @@
 """Chromium for the tests: tabs that record errors of a page, and the accessibility checks of axe."""
 
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -111,16 +112,25 @@ class Window:
         assert response.status in expect, f"{path}: {response.status} {self.harness.faults()[-1:]}"
         return response.status
 
-    def violations(self, only: Sequence[str] = ()) -> list[str]:
-        """What axe finds by all its rules, or by these: each with the place, and how to mend it."""
+    def violations(self, only: Sequence[str] = (), *, outside_main: bool = False) -> list[str]:
+        """Return what axe finds by all its rules, or by these: each with the element, and how to correct it.
+
+        outside_main: leave out the content of `main`, for pages whose content was checked before."""
         options = {"runOnly": {"type": "rule", "values": list(only)}} if only else {}
+        context = {"exclude": [["main"]]} if outside_main else None
         found = (
-            Axe().run(self.page, options={"resultTypes": ["violations"], **options}).response["violations"]
+            Axe()
+            .run(self.page, context=context, options={"resultTypes": ["violations"], **options})
+            .response["violations"]
         )
         return [
             f"{rule['id']} ({rule['impact']}): {node['html'][:160]} {node['failureSummary'][:200]}"
             for rule in found for node in rule["nodes"][:3]
         ]  # fmt: skip
+
+    def content(self) -> str:
+        """Return the HTML of `main` without form tokens, which differ between browsers."""
+        return re.sub(r'name="csrf" value="[0-9a-f]*"', "", self.page.locator("main").first.inner_html())
 
     def wear(self, theme: str) -> None:
         """Put the page in the other theme, and wait until it is drawn: colours change in a frame, not at once."""
