@@ -69,7 +69,7 @@ browser:         ## install Chromium, curl, wrk, nginx, zsh, fish and a C compil
 
 test: $(READY) pure browser  ## run all checks and tests
 	$(MAKE) --no-print-directory check
-	$(BIN)/pytest -n 4  # on two cores too: much of the time tests wait for servers
+	$(BIN)/pytest -n 4 --dist loadfile  # on two cores too: much of the time tests wait for servers
 
 quick: $(READY) pure  ## check format, lint, imports and types of changed files, test the pure packages: one minute
 	$(BIN)/ruff format --check src tests support bench sim tools

@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -40,6 +41,16 @@ def pytest_sessionstart() -> None:
             pytest.exit(
                 f"{source} changed after it was compiled: run `make compiled` again, or `make pure`", 4
             )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Start the longest files first if files are distributed as a whole."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.distribution import LongestFirst
+
+    return LongestFirst(config, log)
 
 
 @pytest.fixture(scope="session")

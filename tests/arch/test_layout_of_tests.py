@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.distribution import SECONDS, unit_of
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
@@ -99,3 +100,19 @@ def test_no_two_test_files_share_a_name() -> None:
     """File names are unique, so that a failure can be located by the file name alone."""
     counted = Counter(path.name for path in TESTS.rglob("test_*.py"))
     assert [name for name, count in counted.items() if count > 1] == []
+
+
+def test_the_files_that_take_long_exist() -> None:
+    assert [unit for unit in SECONDS if not (ROOT / unit.partition("[")[0]).is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("test", "unit"),
+    [
+        ("tests/web/test_every_page.py::test_a_page[/docs-en]", "tests/web/test_every_page.py[en]"),
+        ("tests/web/test_every_page.py::test_every_state_is_shown", "tests/web/test_every_page.py"),
+        ("tests/web/test_links.py::test_a_link[x::y-en]", "tests/web/test_links.py"),
+    ],
+)
+def test_a_test_runs_with_its_file_or_with_its_language(test: str, unit: str) -> None:
+    assert unit_of(test) == unit

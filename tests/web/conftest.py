@@ -30,9 +30,11 @@ def no_names() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHarness]:
-    """A service with an invented market, shared by all tests that leave it as it was."""
+    """A service with a simulated market, shared by all tests that do not change it.
+
+    It stops with the last test of this folder, because its feeds take processor time for as long as it runs."""
     with demo_service(tmp_path_factory.mktemp("service")) as staged:
         yield staged
 
