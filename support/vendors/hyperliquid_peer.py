@@ -5,8 +5,10 @@ Contracts of any product are its coins here, named by their roots, so that the s
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 
 from aiohttp import web
 from support.vendors.bars import bars_by_hand
@@ -20,6 +22,10 @@ from outcry.market.instruments import Contract
 from outcry.trades.feed import Feed
 from outcry.trades.records import Quality, Rows
 
+#: Published limits for an IP address: weight of requests a minute, connections, new ones and messages a minute.
+MOST_WEIGHT, MOST_CONNECTIONS, MOST_NEW_CONNECTIONS, MOST_MESSAGES = 1_200, 10, 30, 2_000
+#: Weight of a request, and the number of candles that cost one more.
+REQUEST_WEIGHT, CANDLES_PER_WEIGHT = 20, 60
 MS, SECOND = 1_000_000, 1_000_000_000
 MINUTE = 60 * SECOND
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,6 +49,10 @@ class HyperliquidPeer(HttpPeer):
 
     `decimals`: decimals of sizes by coin, and of each size text. `delisted`: coins that are no longer traded. `busy`:
     how many `info` requests it refuses with HTTP 429. `unsettled`: how many times the last candle lacks volume.
+    `refused`: coins whose subscription it refuses. `unconfirmed`: coins whose subscription it does not confirm.
+    `garbled`: how many `info` requests it answers with a page of a proxy. `limited`: whether it enforces its published
+    limits for an IP address, by the real time: `over_limit` counts what it refused, `spent` has the weight of each
+    request.
     """
 
     adapter: BrokerAdapter = AnyProduct()
@@ -54,11 +64,19 @@ class HyperliquidPeer(HttpPeer):
         super().__init__()
         self.decimals: dict[str, int] = {}
         self.delisted: set[str] = set()
-        self.busy = self.unsettled = 0
+        self.busy = self.unsettled = self.garbled = 0
+        self.limited = False
+        self.over_limit = 0
+        self.spent: list[tuple[float, int]] = []
+        self._connected: list[float] = []
+        self._messages: list[float] = []
+        self.refused: set[str] = set()
+        self.unconfirmed: set[str] = set()
         self.asked: list[dict[str, object]] = []
         #: Trades that a new subscription receives first, although they are past.
         self.snapshot = 10
         self.pings = 0
+        self._late: list[tuple[Line, str]] = []
 
     @property
     def places(self) -> Mapping[str, str]:
@@ -78,8 +96,16 @@ class HyperliquidPeer(HttpPeer):
         if self.busy:
             self.busy -= 1
             return self.answer([], 429)
+        if self.garbled:
+            self.garbled -= 1
+            return web.Response(text="<html>Attention required</html>", content_type="text/html")
         asked = await request.json()
         self.asked.append(asked)
+        now_s = monotonic()
+        self.spent.append((now_s, REQUEST_WEIGHT))
+        if self.limited and sum(weight for at, weight in self.spent if at > now_s - 60) > MOST_WEIGHT:
+            self.over_limit += 1
+            return self.answer([], 429)
         if asked["type"] == "meta":
             universe = [
                 {"name": name, "szDecimals": self.decimals.get(name, 0), "isDelisted": name in self.delisted}
@@ -87,7 +113,23 @@ class HyperliquidPeer(HttpPeer):
             ]
             return self.answer({"universe": universe, "marginTables": []})
         assert asked["type"] == "candleSnapshot"
-        return self.answer(self.candles(**asked["req"]))
+        candles = self.candles(**asked["req"])
+        self.spent[-1] = (self.spent[-1][0], REQUEST_WEIGHT + len(candles) // CANDLES_PER_WEIGHT)
+        return self.answer(candles)
+
+    def most_weight(self) -> int:
+        """Return the largest weight of the requests in any minute."""
+        return max(
+            (sum(w for at, w in self.spent if end - 60 < at <= end) for end, _ in self.spent), default=0
+        )
+
+    def _exceeds(self, times: list[float], most: int) -> bool:
+        """Note an event; return whether it is more than the vendor allows in a minute."""
+        now_s = monotonic()
+        times[:] = [at for at in times if at > now_s - 60] + [now_s]
+        refused = self.limited and len(times) > most
+        self.over_limit += refused
+        return refused
 
     def answer(self, value: object, status: int = 200) -> web.Response:
         now = (EPOCH + timedelta(seconds=self.now_ns // SECOND)).strftime("%a, %d %b %Y %H:%M:%S GMT")
@@ -124,10 +166,18 @@ class HyperliquidPeer(HttpPeer):
         if self.expired:
             self.refusals += 1
             return self.answer([], 403)
+        too_many = len(self.lines) >= MOST_CONNECTIONS and self.limited
+        self.over_limit += too_many
+        if self._exceeds(self._connected, MOST_NEW_CONNECTIONS) or too_many:
+            return self.answer([], 429)
         self.logins += 1
         return await self.serve_line(request)
 
+    async def greet(self, line: Line) -> None:
+        await line.send("Websocket connection established.")
+
     async def on_text(self, line: Line, text: str) -> None:
+        self._exceeds(self._messages, MOST_MESSAGES)
         asked = json.loads(text)
         if asked == {"method": "ping"}:
             self.pings += 1
@@ -137,7 +187,9 @@ class HyperliquidPeer(HttpPeer):
         wanted = asked["subscription"]
         assert wanted["type"] == "trades"
         coin = wanted["coin"]
-        if coin not in self.tapes or coin in line.subscribed:
+        if coin in self.unconfirmed:
+            return
+        if coin not in self.tapes or coin in line.subscribed or coin in self.refused:
             await line.send(
                 json.dumps({"channel": "error", "data": f"Invalid subscription {json.dumps(wanted)}"})
             )
@@ -166,6 +218,27 @@ class HyperliquidPeer(HttpPeer):
             yield json.dumps({"channel": "trades", "data": trades})
 
     # -- misbehaving
+
+    @contextmanager
+    def holding_trades(self) -> Generator[None]:
+        """Answer everything but send no trades; at the end, send those that were held back."""
+        held_ns, subscribed = self.now_ns, [(line, set(line.subscribed)) for line in self.lines]
+        for line, _ in subscribed:
+            line.subscribed.clear()
+        yield
+        for line, coins in subscribed:
+            line.subscribed |= coins
+            self._late += [
+                (line, text)
+                for coin in sorted(coins)
+                for text in self.texts(coin, self.past(coin, held_ns, self.now_ns))
+            ]
+
+    async def advance(self, to_ns: int) -> None:
+        late, self._late = self._late, []
+        for line, text in late:
+            await line.send(text)
+        await super().advance(to_ns)
 
     async def expire(self, *, on: bool) -> None:
         """While on, refuse this IP address, as the vendor does for some locations."""

@@ -24,7 +24,7 @@ from tests.virtual_time import run_in_virtual_time
 
 from outcry.base.clock import SystemClock
 from outcry.connections.broker_adapter import AdapterContext, InvalidCredential
-from outcry.feeds.hyperliquid import terms
+from outcry.feeds.hyperliquid import socket, terms
 from outcry.feeds.hyperliquid.adapter import ADAPTER, coin_of
 from outcry.feeds.hyperliquid.info import WeightLimiter
 from outcry.feeds.hyperliquid.protocol import Asset, Candle, Meta, Trade, candle_rows, decode, trade_rows
@@ -315,6 +315,81 @@ def test_a_message_of_no_interest_changes_nothing(text: str) -> None:
             await made.lines[0].send(text)
             await play(made, 75)
             await equals_the_tape(made, one, NOW_NS + MINUTE)
+
+    run(work)
+
+
+def test_a_refused_subscription_ends_the_streams_of_this_coin_only() -> None:
+    async def work() -> None:
+        made = peer()
+        made.refused = {"ES"}
+        async with open_feed(made) as harness:
+            problem = await harness.ended(ES)
+            assert (type(problem), problem.code) == (FeedRefused, "unknown_contract")
+            await caught_up(harness, NQ)
+            assert len(made.lines) == 1
+
+    run(work)
+
+
+def test_a_subscription_that_is_not_confirmed_is_tried_again_by_the_service() -> None:
+    async def work() -> None:
+        made = peer()
+        made.unconfirmed = {"ES"}
+        async with open_feed(made) as harness:
+            problem = await harness.ended(ES)
+            assert (type(problem), problem.code) == (FeedLost, "vendor_error")
+            await caught_up(harness, NQ)
+
+    run(work)
+
+
+def test_a_message_larger_than_any_of_the_vendor_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit of 64 kB stands for the real one, of 16 MB."""
+    monkeypatch.setattr(socket, "MAX_FRAME_BYTES", 1 << 16)
+
+    async def work() -> None:
+        made = peer()
+        async with open_feed(made) as harness:
+            one = await caught_up(harness)
+            await made.lines[0].send('{"channel":"trades","data":[' + " " * (1 << 17) + "]}")
+            await until(lambda: one.problem is not None, "an end")
+            assert isinstance(one.problem, FeedLost)
+            assert one.problem.code == "disconnected"
+            await caught_up(harness)  # over a new connection
+
+    run(work)
+
+
+def test_the_page_of_a_proxy_instead_of_an_answer() -> None:
+    async def work() -> None:
+        made = peer()
+        made.garbled = 1
+        async with open_feed(made) as harness:
+            problem = await harness.ended(ES)
+            assert (type(problem), problem.code) == (FeedLost, "protocol")
+            assert "Attention" not in str(problem)
+            await caught_up(harness)
+
+    run(work)
+
+
+def test_a_refused_request_between_bars_and_trades_ends_the_stream() -> None:
+    """The bar of the first minute is refused with HTTP 429; the next stream has everything."""
+
+    async def work() -> None:
+        made = peer()
+        async with open_feed(made) as harness:
+            one = await caught_up(harness)
+            made.busy = 1
+            await play(made, 75)
+            await until(lambda: one.problem is not None, "an end")
+            assert isinstance(one.problem, FeedLost)
+            assert one.problem.code == "rate_limited"
+            cut_ns = -(-made.now_ns // MINUTE) * MINUTE
+            two = await caught_up(harness)
+            await play(made, 90)
+            await equals_the_tape(made, two, cut_ns)
 
     run(work)
 

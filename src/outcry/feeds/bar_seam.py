@@ -129,17 +129,21 @@ class _Seam:
         reported from the last bar to the cut.
         """
         history, over_ns = self.history, self.cut_ns + self.history.cut_bars_after_ns
-        events = channel.events()
-        while max(history.now_ns(), self.newest_ns) < over_ns:
-            event = await anext(events)
-            if isinstance(event, Trades):
-                self.defer(event)
-            elif isinstance(event, Heartbeat):
-                yield Heartbeat(min(event.at_ns, self.edge_ns))
-            elif not isinstance(event, VolumeCounter):
-                yield event
-        await events.aclose()
-        rows = await channel.beside(history.bars(self.edge_ns, self.cut_ns))
+        while True:
+            events = channel.events()
+            while max(history.now_ns(), self.newest_ns) < over_ns:
+                event = await anext(events)
+                if isinstance(event, Trades):
+                    self.defer(event)
+                elif isinstance(event, Heartbeat):
+                    yield Heartbeat(min(event.at_ns, self.edge_ns))
+                elif not isinstance(event, VolumeCounter):
+                    yield event
+            await events.aclose()
+            rows = await channel.beside(history.bars(self.edge_ns, self.cut_ns))
+            # the answer states the vendor's time: earlier than we thought, if our clock has jumped ahead
+            if max(history.now_ns(), self.newest_ns) >= over_ns:
+                break
         for _ in range(MAX_ATTEMPTS):
             if self.covered_by(rows):
                 break

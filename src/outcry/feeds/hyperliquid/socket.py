@@ -23,6 +23,8 @@ from outcry.trades.feed import FeedLost, FeedRefused, Trades
 CONNECT_TIMEOUT_S, ANSWER_TIMEOUT_S = 15.0, 15.0
 CLOSE_TIMEOUT_S = 1.0
 MAX_FRAME_BYTES = 1 << 24
+#: The only message that is not JSON: the vendor's greeting, as its own library (0.24.0) expects it.
+GREETING = "Websocket connection established."
 #: Ids of trades stored per coin, to recognise trades that the vendor repeats.
 _IDS_KEPT = 5_000
 
@@ -124,6 +126,8 @@ class HyperliquidSocket:
 
     def _on_message(self, text: str) -> None:
         """Handle a message. Raises `FeedLost`."""
+        if text == GREETING:
+            return
         message = decode(text, Message, "message")
         match message.channel:
             case "trades":
