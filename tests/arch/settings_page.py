@@ -126,9 +126,10 @@ def commands(of: App = app, prefix: str = "outcry") -> Iterator[tuple[str, str]]
     for name, command in of.resolved_commands().items():
         if name.startswith("-"):
             continue
-        if any(not inner.startswith("-") for inner in command.resolved_commands()):
+        grouped = any(not inner.startswith("-") for inner in command.resolved_commands())
+        if grouped:
             yield from commands(command, f"{prefix} {name}")
-        else:
+        if not grouped or command.default_command is not None:
             yield f"{prefix} {name}", " ".join(str(command.help).split("\n\n", maxsplit=1)[0].split())
 
 

@@ -27,6 +27,7 @@ NOT_RUN = {
     "agent": "needs a broker, or Sierra Chart",
     "backup": "tests/e2e/test_doctor_and_backup.py",
     "completion": "writes into folders of shells: tests/cli/test_completion.py",
+    "fetch": "downloads from a vendor: tests/feeds/test_fetch.py and tests/feeds/test_fetch_hyperliquid.py",
     "import": "needs a recording: tests/e2e/test_commands.py",
     "instruments": "writes into the data folder: tests/cli/test_instruments_command.py",
     "replay": "needs a recording: tests/e2e/test_replay_command.py",

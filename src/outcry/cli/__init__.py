@@ -41,7 +41,7 @@ COMMANDS = MappingProxyType(
         ),
         "fetch": Command(
             "outcry.cli.fetching:fetch",
-            "Download the trades of past sessions from Databento, and import them.",
+            "Download past sessions and import them: trades from Databento, or candles of the free market.",
         ),
         "refold": Command(
             "outcry.cli.importing:refold",

@@ -39,6 +39,7 @@ COLUMNS = MappingProxyType(
         "alerts --follow": FOLLOWED,
         "doctor": FINDINGS,
         "fetch": IMPORTED,
+        "fetch hyperliquid": IMPORTED,
         "grants list": GRANTS,
         "grants log": GRANT_LOG,
         "import": IMPORTED,

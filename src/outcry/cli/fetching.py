@@ -1,4 +1,6 @@
-"""`outcry fetch`: download past sessions from Databento's historical service and import them.
+"""`outcry fetch SYMBOL`: download past sessions from Databento's historical service and import them.
+
+`outcry fetch hyperliquid` is a command of its own, in `cli.free_history`.
 
 The user confirms the estimated cost before the download. The key is not an argument, because other users of the machine
 can see arguments and shells store them.
@@ -13,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -37,8 +39,12 @@ if TYPE_CHECKING:
 
 KEY = "OUTCRY_DATABENTO_KEY"
 
+fetch = App(name="fetch")
+fetch.command("outcry.cli.free_history:fetch_hyperliquid", name="hyperliquid")
 
-def fetch(
+
+@fetch.default
+def fetch_databento(
     symbol: str,
     *,
     first: Annotated[date, Parameter(name="--from")],
@@ -49,11 +55,12 @@ def fetch(
     output: Output = None,
     data: Annotated[str | None, Parameter(name="--data")] = None,
 ) -> int:
-    """Download the trades of past sessions from Databento, and import them.
+    """Download past sessions and import them: trades from Databento, or candles of the free market.
 
-    Databento charges by volume. The command first prints Databento's estimate and asks for confirmation. Complete
-    sessions that are already stored are not downloaded again, so you can repeat an interrupted command. Prints one row
-    per session, as `outcry import` does. The API key comes from OUTCRY_DATABENTO_KEY or --key-file.
+    For the free market use `outcry fetch hyperliquid`. This command downloads from Databento, which charges by volume.
+    It first prints Databento's estimate and asks for confirmation. Complete sessions that are already stored are not
+    downloaded again, so you can repeat an interrupted command. Prints one row per session, as `outcry import` does. The
+    API key comes from OUTCRY_DATABENTO_KEY or --key-file.
 
         outcry fetch ES --from 2026-11-02 --to 2026-11-20
 

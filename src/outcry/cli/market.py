@@ -59,14 +59,14 @@ def open_market(settings: Settings, owner: str, *, accepted: bool) -> Generator[
     """
     if owner and not is_email(owner):
         raise BadSettings(f"Invalid --owner {owner[:60]!r}: use an email address.")
-    consent = _Consent(accepted=accepted)
-    _write_instruments(settings, consent)
+    consent = Consent(accepted=accepted)
+    write_instruments(settings, consent)
     with open_installation(settings) as installation, installation.log.exclusively():
         key = _connect(installation, owner or EMAIL, consent)
         yield Serving(installation, [], partial(_greet, installation, key))
 
 
-class _Consent:
+class Consent:
     """The user's consent to the vendor's terms. It is asked for once, when it is first needed."""
 
     def __init__(self, *, accepted: bool) -> None:
@@ -88,7 +88,7 @@ class _Consent:
             raise TermsNotAccepted("The terms were not accepted. Outcry has not connected to Hyperliquid.")
 
 
-def _write_instruments(settings: Settings, consent: _Consent) -> None:
+def write_instruments(settings: Settings, consent: Consent) -> None:
     """Write the tables of the market's instruments, unless the folder has them. Raises `BadSettings`."""
     folder = settings.folder / _INSTRUMENTS
     products = folder / "products.csv"
@@ -121,7 +121,7 @@ def _write(path: Path, text: str) -> None:
     draft.replace(path)
 
 
-def _connect(installation: Installation, owner: str, consent: _Consent) -> str:
+def _connect(installation: Installation, owner: str, consent: Consent) -> str:
     """Make sure that the connection exists and the current terms are accepted; return a new key of a new connection.
 
     An existing connection stays as its user left it, for example paused.
@@ -130,8 +130,7 @@ def _connect(installation: Installation, owner: str, consent: _Consent) -> str:
     existing = [row for row in store.rows() if row.broker == _BROKER]
     entries = {TERMS: terms.VERSION}
     for row in existing:
-        sealed = store.entries(row.id)
-        if sealed is None or installation.vault.open(row, sealed).get(TERMS) != terms.VERSION:
+        if not _is_accepted(installation, row):
             consent.require()
             store.renew(row.id, "", installation.vault.seal(row.user_id, _BROKER, entries))
             store.move(row.id, row.phase, ConnectionPhase.CONNECTING, "connecting", now_ns, restart=True)
@@ -139,7 +138,7 @@ def _connect(installation: Installation, owner: str, consent: _Consent) -> str:
         return ""
     consent.require()
     user_id = installation.store.ensure_user(owner, now_ns)
-    roots = tuple(_roots(installation))
+    roots = tuple(roots_of(installation))
     row = ConnectionRow(
         0, user_id, _BROKER, ADAPTER.broker.name, ConnectionPhase.CONNECTING, "connecting", now_ns, roots
     )
@@ -150,7 +149,19 @@ def _connect(installation: Installation, owner: str, consent: _Consent) -> str:
     return installation.keys.create(owner, "pro", now_ns)
 
 
-def _roots(installation: Installation) -> Iterator[str]:
+def _is_accepted(installation: Installation, row: ConnectionRow) -> bool:
+    sealed = SqlConnectionStore(installation.database).entries(row.id)
+    return sealed is not None and installation.vault.open(row, sealed).get(TERMS) == terms.VERSION
+
+
+def accepted_by(installation: Installation) -> str:
+    """Return the email address of the user whose connection has the current terms; empty if there is none."""
+    rows = [row for row in SqlConnectionStore(installation.database).rows() if row.broker == _BROKER]
+    return _owner(installation) if rows and _is_accepted(installation, rows[0]) else ""
+
+
+def roots_of(installation: Installation) -> Iterator[str]:
+    """Yield the products of the market, such as `BTC-PERP`."""
     for root, product in installation.reference.universe.products.items():
         if ADAPTER.broker.offers(product):
             yield root
@@ -169,7 +180,7 @@ def _greet(installation: Installation, key: str, host: str, port: int, people: "
     if notice := set_up_notice(installation.settings.folder, people.first_run, at):
         owner = f"Use the email address {_owner(installation)}, to which the data of the market belongs."
         print(f"{notice}{owner}", file=sys.stderr, flush=True)
-    roots = tuple(_roots(installation))
+    roots = tuple(roots_of(installation))
     print(
         f"Live market of Hyperliquid at {at} (data folder: {installation.settings.folder})\n"
         f"The data is for the user who accepted the terms ({terms.URL}). Not advice.",

@@ -68,6 +68,15 @@ class Importer:
                 return FileReport(path, "unchanged", reading.format, reading.source)
             return import_file(self._context, owner, reading, now_ns, file, progress)
 
+    def store(self, reading: Reading, owner: int, options: ReadOptions, now_ns: int) -> FileReport:
+        """Import the file `reading.path` with a reader of the caller's, for example a download in a vendor's form.
+
+        Raises the same errors as `run`; then nothing is stored.
+        """
+        tape, store = self._context.tape, self._context.store
+        with tape.changes.exclusively(store.tape_named), SourceFile(reading.path, options) as file:
+            return import_file(self._context, owner, reading, now_ns, file)
+
     def _is_intact(self, owner: int, imported: Sequence[Contribution]) -> bool:
         """Return whether all recordings and contributions that an earlier import of a file stored are undamaged.
 

@@ -11,6 +11,7 @@ from outcry.feeds.bar_seam import BarHistory, join_bars_and_trades
 from outcry.feeds.hyperliquid.info import InfoClient
 from outcry.feeds.hyperliquid.protocol import Asset
 from outcry.feeds.hyperliquid.socket import HyperliquidSocket, connect
+from outcry.feeds.hyperliquid.steps import check_listed, check_prices, finer_prices
 from outcry.feeds.redirects import refusing_redirects
 from outcry.feeds.shared_session import SharedSession
 from outcry.market.instruments import Contract, Product
@@ -71,7 +72,7 @@ class HyperliquidFeed:
                 if isinstance(event, CaughtUp):
                     self._link.worked()
                 elif isinstance(event, Trades) and (event.rows["price"] % product.tick_e9).any():
-                    raise _finer_prices(product, coin)
+                    raise finer_prices(product, coin)
                 yield event
 
     async def _check(self, product: Product, coin: str) -> None:
@@ -80,19 +81,10 @@ class HyperliquidFeed:
         A coarser tick or step would make trades invalid. The vendor's price step changes with the price, so the check
         reads the prices of the last hour.
         """
-        asset = self._assets.get(coin)
-        if asset is None or asset.delisted:
-            raise FeedRefused("unknown_contract", f"Hyperliquid does not list {coin}")
-        if asset.size_step_e9 % product.size_step_e9:
-            raise FeedRefused(
-                "wrong_step",
-                f"Hyperliquid trades {coin} in sizes with {asset.size_decimals} decimals, finer than the size step of "
-                f"{product.root}. Change size_step of {product.root} in instruments/products.csv",
-            )
+        check_listed(product, coin, self._assets.get(coin))
         now_ns = self._info.vendor_ns()
         recent = await self._info.bars(coin, product.size_step_e9, now_ns - NANOS_PER_HOUR, now_ns)
-        if any((recent[name] % product.tick_e9).any() for name in ("open", "high", "low", "close")):
-            raise _finer_prices(product, coin)
+        check_prices(product, coin, recent)
 
     async def _connect(self) -> HyperliquidSocket:
         if self._http is None:
@@ -103,12 +95,3 @@ class HyperliquidFeed:
         return await connect(
             self._http, self._url, self._steps_e9.__getitem__, self._context.clock, self._context.speedup
         )
-
-
-def _finer_prices(product: Product, coin: str) -> FeedRefused:
-    """Return the error for prices between two ticks, all of which would be left out of the levels."""
-    return FeedRefused(
-        "wrong_step",
-        f"Hyperliquid's prices of {coin} have finer steps than the tick of {product.root}. Change tick of "
-        f"{product.root} in instruments/products.csv",
-    )
