@@ -184,12 +184,20 @@ def test_balances_are_links_to_the_merged_profile(recorded: WebHarness) -> None:
     assert "Merge " in day[day.index("Overlapping value areas") :]
 
 
-def test_naked_pocs_of_weeks_and_months_are_listed(harness: WebHarness) -> None:
+def test_naked_pocs_of_weeks_and_months_are_listed_beside_the_chart_and_in_the_profile(
+    harness: WebHarness,
+) -> None:
+    """A POC within the range of today's regular session has traded, so it is not naked any more."""
     context = json.loads(harness.visitor().get("/page/context?symbol=ES").body)
-    text = page(harness, "/s/ES?view=profile&session=full")
     pocs = context["nakedWeeklyPocs"] + context["nakedMonthlyPocs"]
     assert pocs
-    assert text.count('<span class="swatch naked" aria-hidden="true"></span>Naked ') >= len(pocs)
+    session = context["session"]
+    spent = sum(session["low"] <= poc["price"] <= session["high"] for poc in pocs)
+    for view, table in (("", "rungs"), ("?view=profile&session=full", "profile-levels")):
+        text = page(harness, f"/s/ES{view}")
+        levels = text[text.index(f'"{table}"') :].partition("</table>")[0]
+        listed = re.findall(r"(Naked )?(?:weekly|monthly) POC", levels, re.IGNORECASE)
+        assert (listed.count("Naked "), listed.count("")) == (len(pocs) - spent, spent), view
 
 
 @given(
@@ -227,6 +235,24 @@ def profile_of_rows(count: int, row_ticks: int) -> ProfileAnswer:
         "high": top, "low": 5000.0, "singlePrints": [], "highVolumeNodes": [], "lowVolumeNodes": [],
     }  # fmt: skip
     return msgspec.convert(raw, ProfileAnswer, strict=False)
+
+
+def test_a_row_is_marked_as_single_print_only_if_all_its_ticks_are(harness: WebHarness) -> None:
+    """In rows of one tick a single print has one TPO. In rows of four ticks all four of them must be such rows."""
+    dates = [
+        each["date"] for each in json.loads(harness.visitor().get("/page/history?symbol=CL").body)["sessions"]
+    ]
+    zones = 0
+    for day in dates:
+        fine = answer_of(harness, f"symbol=CL&session=rth&bracket=60&date={day}")
+        ticks = {round(row["price"] * 100) for row in fine["rows"] if row["tpos"] == 1}
+        text = page(harness, f"/s/CL?view=profile&bracket=60&row=4&date={day}")
+        for row in cells(text):
+            low = round(float(row[0].replace(",", "")) * 100)
+            if "Single print" in row[-1]:
+                zones += 1
+                assert {low, low + 1, low + 2, low + 3} <= ticks
+    assert zones
 
 
 # -- errors
@@ -341,13 +367,14 @@ def test_the_drawing_fits_the_window_with_letters_or_blocks(
         (False, True) if width == NARROW else (True, False)
     )
     assert tab.overflow(width) == []
-    panel, text = (
-        tab.page.locator(at).first.bounding_box() for at in (".profile-panel", ".profile-labels text")
+    widths = tab.page.evaluate(
+        """() => [document.querySelector(".profile-panel").getBoundingClientRect().width,
+          ...[...document.querySelectorAll(".profile-labels text")].map((each) =>
+            each.getBoundingClientRect().right)]"""
     )
-    assert panel is not None
-    assert text is not None
-    assert panel["width"] > 60
-    assert text["x"] + text["width"] <= width
+    assert widths[0] > 60
+    assert len(widths) > 5
+    assert max(widths[1:]) <= width
 
 
 @pytest.mark.parametrize(("theme", "language"), [("dark", "en"), ("light", "de")])

@@ -47,6 +47,7 @@ def rungs(outlook: Outlook, words: Words, age: Age) -> list[Rung]:
         *_overnight(outlook, words),
         *(_prior(outlook, words) if outlook.live else ()),
         *_naked(outlook, words, age),
+        *_naked_of_periods(outlook, words, age),
         *_poor(outlook, words, age),
         Rung(outlook.reference, "last", words("Last") if outlook.live else words("Closing price"), last=True),
     ]
@@ -137,6 +138,18 @@ def _naked(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
         touched = touches.get(level.date, "")
         kind, name = ("prior", "POC") if touched else ("naked", words("Naked POC"))
         yield Rung(level.price, kind, name, level.date, age(level.date), touched=touched)
+
+
+def _naked_of_periods(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
+    """Yield rungs for the naked POCs of weeks and months, by the last session of their period."""
+    for pocs, naked, spent in (
+        (outlook.context.naked_weekly_pocs, words("Naked weekly POC"), words("Weekly POC")),
+        (outlook.context.naked_monthly_pocs, words("Naked monthly POC"), words("Monthly POC")),
+    ):
+        for poc in pocs:
+            touched = words("touched today") if outlook.touched_today(poc.price) else ""
+            kind, name = ("prior", spent) if touched else ("naked", naked)
+            yield Rung(poc.price, kind, name, poc.to, age(poc.to), touched=touched)
 
 
 def _poor(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:

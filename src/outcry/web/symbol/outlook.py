@@ -107,6 +107,10 @@ class Outlook:
         average = self.chart.average_range
         return self.range / average if average else None
 
+    def touched_today(self, price: float) -> bool:
+        """Return whether the open regular session has traded at or around a price, so that a POC there is not naked."""
+        return self.live and self.regular and self.session.low <= price <= self.session.high
+
     @property
     def tpos(self) -> tuple[int, int]:
         """The number of TPOs above and below the POC."""

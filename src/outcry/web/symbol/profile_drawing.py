@@ -5,7 +5,7 @@ come from the answer of `GET /api/profile`; nothing of the profile is computed h
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from outcry.web.number_format import price_e9
@@ -29,7 +29,7 @@ _STEPS = tuple(step * 10**power for power in range(6) for step in (1, 2, 4, 5, 8
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A level to draw as a line. `short`: its label. `name`: its name in the list of levels. `kind`: its style."""
+    """A level. `short`: the label of its line, empty if it has no line. `name`: in the list. `kind`: its style."""
 
     price: float
     kind: str
@@ -78,11 +78,12 @@ class Zone:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The label of a line: `y` of the line, `at` of the text, in pixels. `short`: names of all levels at the price."""
+    """The label of a line: `y` of the line, `at` of the text, in pixels. `others`: labels of more levels there."""
 
     price: float
     kind: str
     short: str
+    others: str
     y: float
     at: float
 
@@ -133,7 +134,9 @@ def drawing_of(answer: ProfileAnswer, levels: Sequence[Level]) -> Drawing:
     edge_low, edge_high = lowest - 0.5, highest + row_ticks - 0.5
     room = _BEYOND * (edge_high - edge_low)
     near = [
-        level for level in levels if edge_low - room <= price_e9(level.price) / tick_e9 <= edge_high + room
+        level
+        for level in levels
+        if level.short and edge_low - room <= price_e9(level.price) / tick_e9 <= edge_high + room
     ]
     reach = [price_e9(level.price) / tick_e9 for level in near]
     top = max([edge_high, *reach]) + row_ticks
@@ -179,13 +182,21 @@ def _bars(answer: ProfileAnswer, scale: _Scale, *, with_letters: bool) -> list[B
             in_value=inside(profile.val, profile.vah),
             in_volume_value=inside(profile.volume_val, profile.volume_vah),
             poc=holds(profile.poc), vpoc=holds(profile.vpoc),
-            single=any(inside(zone.low, zone.high) for zone in profile.single_prints),
+            single=is_single(row, answer),
             node=next((kind for price, kind in nodes.items() if holds(price)), ""),
             delta=round(share, 2), delta_from=round(50 - (share if delta < 0 else 0), 2),
             delta_side="up" if delta > 0 else "down" if delta < 0 else "",
         )  # fmt: skip
 
     return [bar(row) for row in answer.rows]
+
+
+def is_single(row: ProfileRow, answer: ProfileAnswer) -> bool:
+    """Return whether all ticks of a row are single prints inside the profile."""
+    low_e9 = price_e9(row.price)
+    high_e9 = low_e9 + (answer.method.row_ticks - 1) * price_e9(answer.tick_size)
+    zones = answer.profile.single_prints
+    return any(price_e9(zone.low) <= low_e9 and high_e9 <= price_e9(zone.high) for zone in zones)
 
 
 def _zones(answer: ProfileAnswer, scale: _Scale) -> list[Zone]:
@@ -216,22 +227,18 @@ def _axis(scale: _Scale, bottom: float) -> list[tuple[float, float]]:
     return [(number(ticks * scale.tick_e9), scale.edge(ticks)) for ticks in reversed(shown)]
 
 
-def _merged(levels: Sequence[Level], tick_e9: int) -> list[Level]:
-    """Return one level for each price, highest first; levels at the same tick share a label."""
+def _merged(levels: Sequence[Level], tick_e9: int) -> list[list[Level]]:
+    """Return the levels at each tick, highest first."""
 
     def place(level: Level) -> int:
         return -round(price_e9(level.price) / tick_e9)
 
-    found: list[Level] = []
-    for _, group in groupby(sorted(levels, key=place), key=place):
-        same = list(group)
-        found.append(replace(same[0], short=" ".join(level.short for level in same)))
-    return found
+    return [list(group) for _, group in groupby(sorted(levels, key=place), key=place)]
 
 
-def _labels(levels: Sequence[Level], scale: _Scale, height: float) -> list[Label]:
-    """Return the labels, moved apart where their lines are too close. levels: highest first."""
-    wanted = [scale.y(level.price) for level in levels]
+def _labels(levels: Sequence[Sequence[Level]], scale: _Scale, height: float) -> list[Label]:
+    """Return the labels, moved apart where their lines are too close. levels: those of each label, highest first."""
+    wanted = [scale.y(first.price) for first, *_ in levels]
     groups: list[tuple[float, int]] = []  # centre and number of labels of each group without gaps
     for y in wanted:
         groups.append((_inside(y, 1, height), 1))
@@ -244,8 +251,8 @@ def _labels(levels: Sequence[Level], scale: _Scale, height: float) -> list[Label
         for at in range(count)
     ]
     return [
-        Label(level.price, level.kind, level.short, y, round(at, 1))
-        for level, y, at in zip(levels, wanted, placed, strict=True)
+        Label(first.price, first.kind, first.short, " ".join(each.short for each in others), y, round(at, 1))
+        for (first, *others), y, at in zip(levels, wanted, placed, strict=True)
     ]
 
 

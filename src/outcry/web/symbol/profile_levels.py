@@ -1,14 +1,13 @@
 """The levels of a profile on a symbol's page: names, styles, and the rows they are in."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from outcry.web.formatter import Formatter
 from outcry.web.language import Words
 from outcry.web.number_format import price_e9, price_text
 from outcry.web.symbol.outlook import Outlook
 from outcry.web.symbol.profile_choice import VwapLines
-from outcry.web.symbol.profile_drawing import Level
-from outcry.wire.answers import PeriodPoc
+from outcry.web.symbol.profile_drawing import Level, is_single
 from outcry.wire.profile import ProfileAnswer, Vwap
 
 
@@ -25,15 +24,14 @@ def levels_of(outlook: Outlook, answer: ProfileAnswer, vwap: VwapLines, formatte
         *_balance_levels(answer, words),
     ]
     if profile.excess_high:
-        found.append(Level(profile.high, "excess", words("Excess"), words("Excess at the high")))
+        found.append(Level(profile.high, "excess", "", words("Excess at the high")))
     if profile.excess_low:
-        found.append(Level(profile.low, "excess", words("Excess"), words("Excess at the low")))
+        found.append(Level(profile.low, "excess", "", words("Excess at the low")))
     if profile.vwap is not None and vwap != "off":
         found += _vwap_levels(profile.vwap, bands=vwap == "bands")
     if profile.anchored_vwap is not None:
         found.append(Level(profile.anchored_vwap.price, "anchored", "aVWAP", words("Anchored VWAP")))
-    found += _naked(outlook.context.naked_weekly_pocs, "nW", words("Naked weekly POC"), formatter)
-    found += _naked(outlook.context.naked_monthly_pocs, "nM", words("Naked monthly POC"), formatter)
+    found += _naked(outlook, formatter)
     if outlook.levels.last_price is not None:
         found.append(Level(outlook.levels.last_price, "last", words("Last"), words("Last")))
     return found
@@ -63,16 +61,21 @@ def _vwap_levels(vwap: Vwap, *, bands: bool) -> list[Level]:
     return found
 
 
-def _naked(pocs: Sequence[PeriodPoc], short: str, name: str, formatter: Formatter) -> list[Level]:
-    return [
-        Level(
-            each.price,
-            "naked",
-            f"{short} {formatter.date(each.from_)}",
-            f"{name}, {formatter.date(each.from_)}",
-        )
-        for each in pocs
-    ]
+def _naked(outlook: Outlook, formatter: Formatter) -> Iterator[Level]:
+    """Yield the naked POCs of weeks and months. Those that today's session traded are not naked any more."""
+    words = formatter.clock.words
+    for pocs, short, naked, spent in (
+        (outlook.context.naked_weekly_pocs, "W", words("Naked weekly POC"), words("Weekly POC")),
+        (outlook.context.naked_monthly_pocs, "M", words("Naked monthly POC"), words("Monthly POC")),
+    ):
+        for poc in pocs:
+            day = formatter.date(poc.from_)
+            if outlook.touched_today(poc.price):
+                yield Level(
+                    poc.price, "prior", f"{short} {day}", f"{spent}, {day} ({words('touched today')})"
+                )
+            else:
+                yield Level(poc.price, "naked", f"n{short} {day}", f"{naked}, {day}")
 
 
 def row_marks(answer: ProfileAnswer, levels: Sequence[Level], words: Words) -> Mapping[float, list[str]]:
@@ -93,11 +96,7 @@ def row_marks(answer: ProfileAnswer, levels: Sequence[Level], words: Words) -> M
     for price in answer.profile.low_volume_nodes:
         mark(price, words("Low-volume node"))
     for row in answer.rows:
-        low = price_e9(row.price)
-        high = low + (row_ticks - 1) * tick_e9
-        if any(
-            price_e9(zone.low) <= high and low <= price_e9(zone.high) for zone in answer.profile.single_prints
-        ):
+        if is_single(row, answer):
             found.setdefault(row.price, []).append(words("Single print"))
     return found
 
