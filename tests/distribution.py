@@ -24,6 +24,7 @@ SECONDS = {
     "tests/web/test_connecting.py": 35,
     "tests/web/test_chart_use.py": 35,
     "tests/web/test_symbol_page.py": 35,
+    "tests/web/test_profile_page.py": 30,
     "tests/web/test_webhook_health.py": 30,
     "tests/web/test_security.py": 30,
     "tests/web/test_journey.py": 20,
