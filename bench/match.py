@@ -11,6 +11,7 @@ from bench.figures import Figure, at_least, at_most
 from bench.market import DAYS, TICK_E9, regular_session, trades
 from bench.measurement import Size, pinned
 
+from outcry.market.bar_columns import TradeColumns
 from outcry.market.matching.counting import RecordingCounts
 from outcry.market.matching.hours import choices
 from outcry.market.matching.scale import scales_of
@@ -18,7 +19,6 @@ from outcry.market.matching.search import Window, numbers_of, search
 from outcry.market.matching.setting import PERCENTS, ROW_TICKS, Setting
 from outcry.market.matching.target import Target
 from outcry.market.methods import DALTON, PocTie
-from outcry.market.profile_kernels import TradeColumns
 from outcry.trades.reference_tables import load_reference
 
 CONTRACT = "ESH2024"

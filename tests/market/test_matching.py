@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.market import match_oracle as oracle
 
+from outcry.market.bar_columns import BarColumns, TradeColumns
 from outcry.market.matching.counting import RecordingCounts
 from outcry.market.matching.growth import Growth, trimmed
 from outcry.market.matching.hours import choices
@@ -29,7 +30,7 @@ from outcry.market.matching.setting import (
 from outcry.market.matching.target import Target
 from outcry.market.methods import DALTON, PRESETS, Method, PocTie
 from outcry.market.profile import value_area
-from outcry.market.profile_kernels import BarColumns, TradeColumns, window_ladder
+from outcry.market.profile_kernels import window_ladder
 from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_MINUTE
 from outcry.trades.reference_tables import load_reference
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.market import profile_oracle as oracle
 
+from outcry.market.bar_columns import BarColumns, Columns, TradeColumns
 from outcry.market.ladder import bracket_windows
 from outcry.market.methods import PRESETS
-from outcry.market.profile_kernels import BarColumns, Columns, TradeColumns, window_levels
+from outcry.market.profile_kernels import window_levels
 from outcry.market.profile_settings import ProfileSettings, WindowLevels
 from outcry.market.units import NANOS_PER_MINUTE
 from outcry.trades.reference_tables import load_reference

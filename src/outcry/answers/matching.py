@@ -13,6 +13,7 @@ from outcry.answers.live_answers import QueryResult
 from outcry.answers.match_words import reason
 from outcry.answers.selection import ResolvedSymbol, Selector
 from outcry.base.errors import NotFound, Occupied
+from outcry.market.bar_columns import BarColumns, Columns, TradeColumns
 from outcry.market.calendar import Calendar, Session, SessionKind
 from outcry.market.instruments import Product
 from outcry.market.matching.counting import RecordingCounts
@@ -22,7 +23,6 @@ from outcry.market.matching.rows import LadderCounts
 from outcry.market.matching.search import Found, Window, search
 from outcry.market.matching.setting import EXACT, Setting, default_setting, differences
 from outcry.market.matching.target import Target
-from outcry.market.profile_kernels import BarColumns, Columns, TradeColumns
 from outcry.market.windows import Segment, clipped
 from outcry.recordings.session_trades import ReadTape
 from outcry.recordings.tape_errors import TapeDamaged

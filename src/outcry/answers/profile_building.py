@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
+from typing import Any
 
 from outcry.answers import describe
 from outcry.answers.session_view import SessionView
@@ -13,7 +14,8 @@ from outcry.market.composite import Counted, balances, merged
 from outcry.market.instruments import Product
 from outcry.market.ladder import Ladder
 from outcry.market.profile import SessionProfile, initial_balance, profile_of
-from outcry.market.profile_settings import ProfileSettings, RowPrices, in_rows, ladder_levels
+from outcry.market.profile_kernels import Closes, close_rows, joined_closes
+from outcry.market.profile_settings import ProfileSettings, RowPrices, WindowLevels, in_rows, ladder_levels
 from outcry.market.volume_statistics import VolumeSums, volume_nodes
 from outcry.wire.answers import IbExtension, PriceRange, number
 from outcry.wire.profile import (
@@ -39,7 +41,7 @@ class ProfilePart:
     """One session of a profile, with brackets of the settings' length. final: whether it has completed.
 
     deltas: volume delta at each tick of the ladder; None if it is not wanted or unknown. unknown_lots: volume of trades
-    without a side.
+    without a side. closes: those of its bars, for a method that counts closes only.
     """
 
     trade_date: date
@@ -48,6 +50,13 @@ class ProfilePart:
     counted: Counted
     deltas: Sequence[int] | None = None
     unknown_lots: int = 0
+    closes: Closes | None = None
+
+    def levels(self, settings: ProfileSettings) -> WindowLevels:
+        """Return the levels of this session alone."""
+        if self.closes is not None:
+            return close_rows(self.closes, settings.row_ticks).levels(settings)
+        return ladder_levels(self.counted.ladder, settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,8 @@ def profile_answer(view: SessionView) -> ProfileAnswer:
 
 def chosen_profile(selection: ProfileSelection) -> ProfileAnswer:
     """Return the answer of `GET /api/profile` for any sessions and settings."""
+    if selection.settings.counts_closes:
+        return _closes_profile(selection)
     view, settings, product = selection.view, selection.settings, selection.view.product
     ladder = merged([part.counted for part in selection.parts]).ladder
     return ProfileAnswer(
@@ -96,17 +107,73 @@ def chosen_profile(selection: ProfileSelection) -> ProfileAnswer:
     )  # fmt: skip
 
 
+def _closes_profile(selection: ProfileSelection) -> ProfileAnswer:
+    """Return the answer for a method that counts closes only. All parts must have closes.
+
+    Closes have no brackets, so there are no letters, initial balance, tails and single prints.
+    """
+    view, settings, product = selection.view, selection.settings, selection.view.product
+    closes = joined_closes([part.closes for part in selection.parts if part.closes is not None])
+    rows = close_rows(closes, settings.row_ticks)
+    sums = VolumeSums.of_trades(closes.price_ticks.tolist(), closes.size_lots.tolist())
+    nodes = volume_nodes(rows.volume)
+    ladder = merged([part.counted for part in selection.parts]).ladder
+    return ProfileAnswer(
+        symbol=product.root, tick_size=number(product.tick_e9), levels=describe.session(view),
+        method=describe.method(ladder, settings), window=_window(selection), develops=selection.develops,
+        profile=ProfileLevels(
+            **_areas(rows.levels(settings), settings, product.tick_e9),
+            ib_high=None, ib_low=None, ib_extensions=[], excess_high=False, excess_low=False,
+            upper_tail_ticks=0, lower_tail_ticks=0, single_prints=[],
+            high_volume_nodes=[number(rows.prices.middle(row) * product.tick_e9) for row in nodes.high],
+            low_volume_nodes=[number(rows.prices.middle(row) * product.tick_e9) for row in nodes.low],
+            vwap=_vwap(sums, product.tick_e9),
+            anchored_vwap=_vwap(selection.anchored, product.tick_e9) if selection.anchored else None,
+        ),
+        rows=[
+            ProfileRow(
+                price=number(rows.prices.low(row) * product.tick_e9), tpos=rows.tpos[row], letters="",
+                volume=size(rows.volume[row], product.size_step_e9),
+            )
+            for row in reversed(range(len(rows.tpos)))
+        ],
+    )  # fmt: skip
+
+
+def _areas(found: WindowLevels, settings: ProfileSettings, tick_e9: int) -> dict[str, Any]:
+    """Return the fields of `ProfileLevels` that rows have under any method, with the prices that stand for rows."""
+    scale, row_ticks = settings.scale, settings.row_ticks
+
+    def shown(half_ticks: int) -> float:
+        return number(half_ticks * tick_e9 // 2)
+
+    return {
+        "poc": shown(scale.poc(found.poc // row_ticks)),
+        "val": shown(scale.val(found.val // row_ticks)),
+        "vah": shown(scale.vah(found.vah // row_ticks)),
+        "vpoc": shown(scale.poc(found.vpoc // row_ticks)),
+        "volume_val": shown(scale.val(found.volume_val // row_ticks)),
+        "volume_vah": shown(scale.vah(found.volume_vah // row_ticks)),
+        "poc_candidates": [shown(scale.poc(ticks // row_ticks)) for ticks in found.poc_candidates],
+        "high": number(found.high * tick_e9),
+        "low": number(found.low * tick_e9),
+        "open_price": number(found.open * tick_e9),
+        "close_price": number(found.close * tick_e9),
+    }
+
+
 def _window(selection: ProfileSelection) -> ProfileWindow:
     tick_e9, settings = selection.view.product.tick_e9, selection.settings
     sessions: list[ProfileSession] = []
     areas: list[tuple[int, int]] = []
     days: list[date] = []
     for part in selection.parts:
-        found = ladder_levels(part.counted.ladder, settings)
+        found = part.levels(settings)
+        shown = _areas(found, settings, tick_e9)
         sessions.append(
             ProfileSession(
                 date=str(part.trade_date), session=part.kind.value, final=part.final,
-                poc=number(found.poc * tick_e9), vah=number(found.vah * tick_e9), val=number(found.val * tick_e9),
+                poc=shown["poc"], vah=shown["vah"], val=shown["val"],
             )
         )  # fmt: skip
         if part.kind is SessionKind.RTH:
@@ -134,10 +201,7 @@ def _levels(selection: ProfileSelection, ladder: Ladder) -> ProfileLevels:
         return number(ticks * product.tick_e9)
 
     return ProfileLevels(
-        poc=price(found.poc), vah=price(found.vah), val=price(found.val), vpoc=price(found.vpoc),
-        volume_vah=price(found.volume_vah), volume_val=price(found.volume_val),
-        poc_candidates=[price(ticks) for ticks in found.poc_candidates], high=price(found.high), low=price(found.low),
-        open_price=price(found.open), close_price=price(found.close),
+        **_areas(found, settings, product.tick_e9),
         ib_high=price(balance[0]) if balance else None, ib_low=price(balance[1]) if balance else None,
         ib_extensions=_ib_extensions(selection, balance, product),
         excess_high=exact.upper_tail_rows >= 2 and not exact.upper_tail_provisional,

@@ -13,6 +13,7 @@ from outcry.market.composite import Counted, with_brackets
 from outcry.market.instruments import Product
 from outcry.market.ladder import BRACKET_MINUTES, Ladder, bracket_windows
 from outcry.market.methods import PRESETS
+from outcry.market.profile_kernels import Closes
 from outcry.market.profile_settings import Hours, ProfileSettings
 from outcry.market.volume_statistics import VolumeSums
 from outcry.recordings.session_trades import SessionTrades, not_stored
@@ -39,7 +40,13 @@ class ProfileRequest:
     @property
     def needs_trades(self) -> bool:
         """Return whether the ladders of stored sessions cannot answer the request."""
-        return self.delta or self.bracket_minutes < BRACKET_MINUTES
+        settings = self.settings
+        return (
+            self.delta
+            or self.bracket_minutes < BRACKET_MINUTES
+            or settings.counts_closes
+            or bool(settings.bar_minutes)
+        )
 
     @property
     def settings(self) -> ProfileSettings:
@@ -110,20 +117,28 @@ class ProfileReader:
         if found is None:
             return None
         (ladder, final), minutes = found, self.request.bracket_minutes
-        if self.request.needs_trades:
+        stored, settings = contract.stored(session) if final else None, self.request.settings
+        if self.request.needs_trades and not settings.counts_closes:
             try:
-                return self._refolded(contract.stored(session) if final else None, session)
+                return self._refolded(stored, session)
             except NotFound:
-                if minutes < BRACKET_MINUTES:
+                if minutes < BRACKET_MINUTES or settings.bar_minutes:
                     raise  # otherwise only the delta is unknown
         if ladder.brackets[-1].index >= len(bracket_windows(session.segments, BRACKET_MINUTES)):
             return None  # the session's hours were corrected after it was stored
-        counted = with_brackets(ladder, session.segments, BRACKET_MINUTES, minutes)
-        return ProfilePart(session.trade_date, session.kind, final, counted)
+        counted = with_brackets(ladder, session.segments, BRACKET_MINUTES, max(minutes, BRACKET_MINUTES))
+        closes = self._closes(stored, session) if settings.counts_closes else None
+        return ProfilePart(session.trade_date, session.kind, final, counted, closes=closes)
+
+    def _closes(self, stored: StoredSession | None, session: Session) -> Closes:
+        minutes = self.request.settings.close_minutes
+        return self._tape(session).closes(_row(stored, session), session, self.product.tick_e9, minutes)
 
     def _refolded(self, stored: StoredSession | None, session: Session) -> ProfilePart:
         minutes = self.request.bracket_minutes
-        found = self._tape(session).refold(_row(stored, session), session, self.product.tick_e9, minutes)
+        found = self._tape(session).refold(
+            _row(stored, session), session, self.product.tick_e9, minutes, self.request.settings.bar_minutes
+        )
         return ProfilePart(
             session.trade_date,
             session.kind,

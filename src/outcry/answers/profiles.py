@@ -16,7 +16,6 @@ from outcry.answers.selection import ResolvedSymbol, Selector
 from outcry.answers.session_view import CompletedSelection, SessionView
 from outcry.base.errors import InvalidParameter, NoLicensedSource, NotFound
 from outcry.market.calendar import Calendar, Session
-from outcry.market.methods import PRESETS
 from outcry.market.periods import period_of
 from outcry.market.profile_settings import SESSION_KINDS, Hours
 from outcry.market.units import NANOS_PER_SECOND
@@ -29,8 +28,6 @@ MAX_DAYS, MAX_DAYS_OF_TRADES = 260, 23
 _LONGEST_RANGE = timedelta(days=370)
 #: How long an answer with an open session is cached. Each takes milliseconds, so they are not rebuilt for every trade.
 _LIVE_NS = NANOS_PER_SECOND
-#: Presets that a ladder can answer: the others count closes.
-METHODS = tuple(name for name, method in PRESETS.items() if method.placement == "range")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from outcry.answers.charting import DEFAULT_SESSIONS, MAX_SESSIONS
 from outcry.answers.live_answers import QueryResult
 from outcry.answers.matching import GivenPrices
 from outcry.answers.profile_sources import ProfileRequest
-from outcry.answers.profiles import METHODS
 from outcry.answers.query import Query
 from outcry.api.parameters import (
     LARGEST_NUMBER,
@@ -28,7 +27,7 @@ from outcry.api.parameters import (
     symbol_of,
 )
 from outcry.market.ladder import BRACKET_MINUTES
-from outcry.market.methods import DALTON
+from outcry.market.methods import DALTON, PRESETS
 from outcry.market.profile_settings import BRACKET_CHOICES, MAX_ROW_TICKS, SESSION_KINDS
 from outcry.wire.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.wire.answers import (
@@ -200,7 +199,10 @@ BRACKET = Parameter(
 )
 ROW = Parameter("row", "number", "Ticks of a row; default 1.", least=1, most=MAX_ROW_TICKS)
 METHOD = Parameter(
-    "method", "choice", "Preset by which POC and value area are computed; default `dalton`.", choices=METHODS
+    "method",
+    "choice",
+    "Preset by which POC and value area are computed; default `dalton`.",
+    choices=tuple(PRESETS),
 )
 DELTA = Parameter(
     "delta", "choice", "1: add the volume delta at each row, from completed sessions.", choices=(0, 1)

@@ -3,81 +3,18 @@
 The speed is that of `kernels.BulkFold`, which counts volume and brackets.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from outcry.market.bar_columns import Columns, TradeColumns, cut, longer_bars, minute_bars
 from outcry.market.kernels import BulkFold, Ints
 from outcry.market.ladder import MAX_ROWS, Ladder, RangeTooWide, bracket_windows
 from outcry.market.profile_settings import ProfileSettings, RowPrices, WindowLevels, ladder_levels, row_levels
 from outcry.market.windows import Segment
-
-Rows = slice | NDArray[np.intp]
-
-
-class TradeColumns(NamedTuple):
-    """Trades as equally long one-dimensional arrays: times int64 (ns UTC), prices int64 (ticks), sizes in lots."""
-
-    at_ns: Ints
-    price_ticks: Ints
-    size_lots: NDArray[np.integer]
-
-    def take(self, rows: Rows) -> "TradeColumns":
-        """Return some of the rows."""
-        return TradeColumns(self.at_ns[rows], self.price_ticks[rows], self.size_lots[rows])
-
-    def closes(self) -> tuple[Ints, NDArray[np.integer]]:
-        """Return the prices and the sizes."""
-        return self.price_ticks, self.size_lots
-
-    def add_to(self, fold: BulkFold) -> None:
-        """Add the trades to a fold."""
-        fold.trades(self.at_ns, self.price_ticks, self.size_lots)
-
-
-class BarColumns(NamedTuple):
-    """Bars as equally long int64 arrays: times of their starts (ns UTC), prices in ticks, volumes in lots."""
-
-    at_ns: Ints
-    opened: Ints
-    high: Ints
-    low: Ints
-    close: Ints
-    volume_lots: Ints
-
-    def take(self, rows: Rows) -> "BarColumns":
-        """Return some of the rows."""
-        prices = self.opened[rows], self.high[rows], self.low[rows], self.close[rows]
-        return BarColumns(self.at_ns[rows], *prices, self.volume_lots[rows])
-
-    def closes(self) -> tuple[Ints, NDArray[np.integer]]:
-        """Return the closing prices and the volumes."""
-        return self.close, self.volume_lots
-
-    def add_to(self, fold: BulkFold) -> None:
-        """Add the bars to a fold."""
-        fold.bars(self.at_ns, self.opened, self.high, self.low, self.close, self.volume_lots)
-
-
-Columns = TradeColumns | BarColumns
-
-
-def cut(columns: Columns, segments: Sequence[Segment]) -> Iterator[Columns]:
-    """Yield the rows inside each half-open segment, in order of time; skip a segment without rows.
-
-    Rows of equal time keep their order. segments: ascending, ns UTC.
-    """
-    at_ns = columns.at_ns
-    if (at_ns[1:] < at_ns[:-1]).any():
-        order = np.argsort(at_ns, kind="stable")
-        columns = columns.take(order)
-        at_ns = columns.at_ns
-    for start, end in segments:
-        first, after = np.searchsorted(at_ns, (start, end)).tolist()
-        if first < after:
-            yield columns.take(slice(first, after))
 
 
 def window_ladder(columns: Columns, segments: Sequence[Segment], bracket_minutes: int) -> Ladder | None:
@@ -112,20 +49,69 @@ def _close_levels(
     parts = [part.closes() for part in cut(columns, segments)]
     if not parts:
         return None
-    closes, sizes = np.concatenate([p for p, _ in parts]), np.concatenate([s for _, s in parts])
-    closes, sizes = closes[sizes > 0], sizes[sizes > 0]
-    if not len(closes):
-        return None
-    rows = -(-closes // settings.row_ticks)
+    closes = Closes(np.concatenate([p for p, _ in parts]), np.concatenate([s for _, s in parts])).traded()
+    return close_rows(closes, settings.row_ticks).levels(settings) if len(closes.price_ticks) else None
+
+
+class Closes(NamedTuple):
+    """The closes of bars in order of time, as equally long arrays: prices in ticks, sizes in lots."""
+
+    price_ticks: Ints
+    size_lots: NDArray[np.integer]
+
+    def traded(self) -> "Closes":
+        """Return the closes of bars that traded."""
+        rows = np.flatnonzero(self.size_lots > 0)
+        return Closes(self.price_ticks[rows], self.size_lots[rows])
+
+
+def bar_closes(columns: Columns, segments: Sequence[Segment], bar_minutes: int) -> Closes:
+    """Return the closes of all bars of a length inside half-open segments (ns UTC, ascending).
+
+    columns: trades, or bars of at most a minute. bar_minutes: must divide an hour. Bars begin at the start of each
+    segment; a bar without trades has no close.
+    """
+    bars = longer_bars(minute_bars(columns, segments), segments, bar_minutes)
+    return Closes(bars.close, bars.volume_lots)
+
+
+def joined_closes(parts: Sequence[Closes]) -> Closes:
+    """Return the closes of several windows, which are in order of time. There must be at least one."""
+    return Closes(np.concatenate([p for p, _ in parts]), np.concatenate([s for _, s in parts]))
+
+
+@dataclass(frozen=True, slots=True)
+class CloseRows:
+    """Closes counted in rows, lowest row first: the number of closes, and their volume in lots.
+
+    ends: lowest, highest, first and last close, in ticks.
+    """
+
+    prices: RowPrices
+    tpos: Sequence[int]
+    volume: Sequence[int]
+    ends: tuple[int, int, int, int]
+
+    def levels(self, settings: ProfileSettings) -> WindowLevels:
+        """Return the levels in ticks."""
+        return row_levels(self.tpos, self.volume, self.prices, settings.rule, self.ends)
+
+
+def close_rows(closes: Closes, row_ticks: int) -> CloseRows:
+    """Count closes, rounded up to rows of `row_ticks` ticks (rules §1). There must be at least one.
+
+    Raises `RangeTooWide`.
+    """
+    ticks = closes.price_ticks
+    rows = -(-ticks // row_ticks)
     first, count = int(rows.min()), int(rows.max() - rows.min()) + 1
     if count > MAX_ROWS:
-        raise RangeTooWide(int(closes.min()), int(closes.max()))
+        raise RangeTooWide(int(ticks.min()), int(ticks.max()))
     tpos = np.bincount(rows - first, minlength=count).tolist()
     volume = np.zeros(count, np.int64)
-    np.add.at(volume, rows - first, sizes.astype(np.int64))
-    ends = int(closes.min()), int(closes.max()), int(closes[0]), int(closes[-1])
-    prices = RowPrices(first, settings.row_ticks, ceiling=True)
-    return row_levels(tpos, volume.tolist(), prices, settings.rule, ends)
+    np.add.at(volume, rows - first, closes.size_lots.astype(np.int64))
+    ends = int(ticks.min()), int(ticks.max()), int(ticks[0]), int(ticks[-1])
+    return CloseRows(RowPrices(first, row_ticks, ceiling=True), tpos, volume.tolist(), ends)
 
 
 def price_deltas(

@@ -12,6 +12,7 @@ from outcry.market.calendar import Calendar, SessionKind
 from outcry.market.ladder import BRACKET_MINUTES, Bracket, Ladder, runs
 from outcry.market.methods import DALTON, Method
 from outcry.market.profile import levels_of
+from outcry.market.row_label import RowLabel, RowScale
 from outcry.market.windows import Segment
 
 Hours = Literal["rth", "overnight", "full"]
@@ -36,7 +37,8 @@ class ProfileSettings:
     hours: regular hours, the overnight session before them, or both. variant: name of a set of regular hours (`cash`);
     None for the calendar's choice. bracket_minutes: length of a bracket, which must divide an hour. row_ticks: height
     of a row; rows are anchored at price 0, so a row contains the ticks `row_ticks * n` to `row_ticks * (n + 1) - 1`.
-    percent, basis: replace those of the method.
+    percent, basis: replace those of the method. bar_minutes: length of the bars from which volume or closes are
+    counted; 0 for the finest that is recorded, and for closes one minute. label: the price that stands for a row.
 
     Raises `ValueError` for values that no profile has.
     """
@@ -48,6 +50,8 @@ class ProfileSettings:
     row_ticks: int = 1
     percent: int | None = None
     basis: Basis | None = None
+    bar_minutes: int = 0
+    label: RowLabel = "ticks"
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -57,6 +61,8 @@ class ProfileSettings:
             raise ValueError(f"row of {self.row_ticks} ticks: use 1 to {MAX_ROW_TICKS}")
         if self.percent is not None and not 1 <= self.percent <= 100:
             raise ValueError(f"value area of {self.percent} %: use 1 to 100")
+        if self.bar_minutes < 0 or (self.bar_minutes and 60 % self.bar_minutes):
+            raise ValueError(f"bars of {self.bar_minutes} minutes: they must divide an hour")
 
     @property
     def rule(self) -> Method:
@@ -66,6 +72,21 @@ class ProfileSettings:
             percent=self.method.percent if self.percent is None else self.percent,
             basis=self.basis or self.method.basis,
         )
+
+    @property
+    def counts_closes(self) -> bool:
+        """Return whether a bar counts only at its close, so that a ladder cannot answer."""
+        return self.method.placement == "close_up"
+
+    @property
+    def close_minutes(self) -> int:
+        """Return the length of the bars whose closes are counted. LEAN and py-market-profile are fed with minutes."""
+        return self.bar_minutes or 1
+
+    @property
+    def scale(self) -> RowScale:
+        """Return the prices that stand for rows, in half ticks."""
+        return RowScale(self.row_ticks, self.label, self.counts_closes)
 
     @property
     def ib_brackets(self) -> int:

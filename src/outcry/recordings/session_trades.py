@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcry.base.errors import NotFound, Occupied
+from outcry.market.bar_columns import BarColumns, Columns, TradeColumns, longer_bars, minute_bars
 from outcry.market.calendar import Session
 from outcry.market.ladder import Ladder
-from outcry.market.profile_kernels import BarColumns, Columns, TradeColumns, price_deltas, window_ladder
+from outcry.market.profile_kernels import Closes, bar_closes, price_deltas, window_ladder
 from outcry.recordings.tape_errors import TapeDamaged
 from outcry.sessions.recording_store import SqlRecordings
 from outcry.sessions.store_model import SessionRow, TapeFile
@@ -52,14 +53,22 @@ class SessionTrades:
         self._recordings, self._read_tape = recordings, read_tape
         self._readers = BoundedSemaphore(_READERS)
         self._cached = lru_cache(_CACHED)(self._refold)
+        self._cached_closes = lru_cache(_CACHED)(self._closes)
 
-    def refold(self, row: SessionRow, session: Session, tick_e9: int, minutes: int) -> Refolded:
+    def refold(
+        self, row: SessionRow, session: Session, tick_e9: int, minutes: int, bar_minutes: int = 0
+    ) -> Refolded:
         """Return a session with brackets of `minutes`, and its volume delta.
 
-        row: the stored session of `session`. Raises `NotFound` if its rows are not on this machine's tape, `Occupied`
-        if two other requests are reading the tape, and `StoreBusy`.
+        row: the stored session of `session`. bar_minutes: length of the bars whose volume is spread over their ranges,
+        no longer than a bracket; 0 for the rows as they are recorded. Raises `NotFound` if its rows are not on this
+        machine's tape, `Occupied` if two other requests are reading the tape, and `StoreBusy`.
         """
-        return self._cached(row, session, tick_e9, minutes)
+        return self._cached(row, session, tick_e9, minutes, bar_minutes)
+
+    def closes(self, row: SessionRow, session: Session, tick_e9: int, bar_minutes: int) -> Closes:
+        """Return the closes of a session's bars of `bar_minutes`, which must divide an hour. Raises as `refold`."""
+        return self._cached_closes(row, session, tick_e9, bar_minutes)
 
     def since(self, row: SessionRow, session: Session, tick_e9: int, from_ns: int) -> Ladder | None:
         """Return the ladder of the rows at or after a time (ns UTC), as one bracket an hour; None if there are none.
@@ -70,8 +79,19 @@ class SessionTrades:
         columns, _ = self._columns(row, session, tick_e9)
         return window_ladder(columns, segments, 60)
 
-    def _refold(self, row: SessionRow, session: Session, tick_e9: int, minutes: int) -> Refolded:
+    def _closes(self, row: SessionRow, session: Session, tick_e9: int, bar_minutes: int) -> Closes:
+        columns, _ = self._columns(row, session, tick_e9)
+        closes = bar_closes(columns, session.segments, bar_minutes)
+        if not len(closes.price_ticks):
+            raise not_stored(session)
+        return closes
+
+    def _refold(
+        self, row: SessionRow, session: Session, tick_e9: int, minutes: int, bar_minutes: int
+    ) -> Refolded:
         columns, sides = self._columns(row, session, tick_e9)
+        if bar_minutes:
+            columns = longer_bars(minute_bars(columns, session.segments), session.segments, bar_minutes)
         ladder = window_ladder(columns, session.segments, minutes)
         if ladder is None:
             raise not_stored(session)

@@ -8,10 +8,11 @@ from typing import NamedTuple, get_args
 from outcry.market.matching.growth import Growth, trimmed
 from outcry.market.matching.nearest import Match, Nearest
 from outcry.market.matching.rows import RowCounts
-from outcry.market.matching.scale import RowScale, poc_row, printed, scales_of
-from outcry.market.matching.setting import PERCENTS, RowLabel, Sampling, Setting
+from outcry.market.matching.scale import poc_row, printed, scales_of
+from outcry.market.matching.setting import PERCENTS, Sampling, Setting
 from outcry.market.matching.target import Numbers, Target
 from outcry.market.methods import DALTON, PRESETS, Method, PocTie
+from outcry.market.row_label import RowLabel, RowScale
 
 _POC_TIES: Sequence[PocTie] = get_args(PocTie)
 #: Every step and pair rule; with one row at a time there are no pairs.

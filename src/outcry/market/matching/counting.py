@@ -9,12 +9,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from outcry.market.bar_columns import BarColumns, Columns, TradeColumns, cut, longer_bars, minute_bars, traded
 from outcry.market.kernels import Ints
-from outcry.market.ladder import MAX_SESSION_ROWS, RangeTooWide, bracket_windows
+from outcry.market.ladder import MAX_SESSION_ROWS, RangeTooWide
 from outcry.market.matching.rows import RowCounts
 from outcry.market.matching.setting import EXACT, Sampling
-from outcry.market.profile_kernels import BarColumns, Columns, TradeColumns, cut
-from outcry.market.units import NANOS_PER_MINUTE
 from outcry.market.windows import Segment
 
 
@@ -26,9 +25,9 @@ class RecordingCounts:
 
     def __init__(self, columns: Columns, segments: Sequence[Segment]) -> None:
         self._segments = segments
-        parts = [part for part in map(_traded, cut(columns, segments)) if len(part.at_ns)]
+        parts = [part for part in map(traded, cut(columns, segments)) if len(part.at_ns)]
         self._trades = [part for part in parts if isinstance(part, TradeColumns)]
-        self._minutes = _joined([_bars_of(part, _minutes_of(part)) for part in parts])
+        self._minutes = minute_bars(columns, segments)
         self._bars: dict[int, BarColumns] = {1: self._minutes}
         self._volume: dict[int, Ints] = {}
         if len(self._minutes.at_ns):
@@ -106,49 +105,8 @@ class RecordingCounts:
     def _bars_of(self, bar_minutes: int) -> BarColumns:
         found = self._bars.get(bar_minutes)
         if found is None:
-            starts = np.array([start for start, _ in bracket_windows(self._segments, bar_minutes)], np.int64)
-            bars = np.searchsorted(starts, self._minutes.at_ns, side="right")
-            found = self._bars[bar_minutes] = _bars_of(self._minutes, bars)
+            found = self._bars[bar_minutes] = longer_bars(self._minutes, self._segments, bar_minutes)
         return found
-
-
-def _traded(part: Columns) -> Columns:
-    """Return the rows that traded. A row of size 0 did not (rules §2)."""
-    if part[-1].all():
-        return part
-    traded = part[-1] > 0
-    if isinstance(part, TradeColumns):
-        return TradeColumns(part.at_ns[traded], part.price_ticks[traded], part.size_lots[traded])
-    return BarColumns(*(column[traded] for column in part))
-
-
-def _minutes_of(part: Columns) -> Ints:
-    return part.at_ns // NANOS_PER_MINUTE
-
-
-def _bars_of(part: Columns, group: Ints) -> BarColumns:
-    """Return one bar for each run of rows with the same group number; rows are in order of time."""
-    bars = _as_bars(part)
-    starts = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
-    ends = np.concatenate((starts[1:], [len(group)])) - 1
-    return BarColumns(
-        bars.at_ns[starts], bars.opened[starts], np.maximum.reduceat(bars.high, starts),
-        np.minimum.reduceat(bars.low, starts), bars.close[ends], np.add.reduceat(bars.volume_lots, starts),
-    )  # fmt: skip
-
-
-def _as_bars(part: Columns) -> BarColumns:
-    """Return each trade as a bar of one price."""
-    if isinstance(part, BarColumns):
-        return part
-    price = part.price_ticks
-    return BarColumns(part.at_ns, price, price, price, price, part.size_lots.astype(np.int64))
-
-
-def _joined(parts: Sequence[BarColumns]) -> BarColumns:
-    if not parts:
-        return BarColumns(*(np.zeros(0, np.int64) for _ in BarColumns._fields))
-    return BarColumns(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def _spread(bars: BarColumns, base: int, rows: int) -> Ints:

@@ -12,9 +12,10 @@ from outcry.market.matching.branch import Branch, search_branch
 from outcry.market.matching.growth import Growth, trimmed
 from outcry.market.matching.nearest import Match, Nearest
 from outcry.market.matching.rows import RowCounts, WindowCounts
-from outcry.market.matching.scale import RowScale, poc_row, printed, scales_of
+from outcry.market.matching.scale import poc_row, printed, scales_of
 from outcry.market.matching.setting import EXACT, ROW_TICKS, Sampling, Setting, default_setting
 from outcry.market.matching.target import Numbers, Target
+from outcry.market.row_label import RowScale
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,8 @@ from typing import Literal
 
 from outcry.market.ladder import BRACKET_MINUTES
 from outcry.market.methods import DALTON, PRESETS, Method
+from outcry.market.row_label import RowLabel
 
-#: Prices that stand for a row of several ticks. `ticks` (our rule): the POC is the middle tick, the lower one of two,
-#: and the value area ends at the outer ticks. `bottom`: the lowest tick. `middle`: the middle of the row. `edges`: the
-#: POC is the middle, VAL the lower edge, and VAH the upper edge, where the next row begins.
-RowLabel = Literal["ticks", "bottom", "middle", "edges"]
 Part = Literal[
     "contract", "hours", "basis", "placement", "bars", "row", "label", "percent", "step", "pair", "side_tie", "stop",
     "poc_tie", "rows",
