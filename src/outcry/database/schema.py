@@ -147,6 +147,18 @@ keys = Table(
     Index("ix_keys_changed_id", "changed", "id"),
 )
 
+#: Settings of profiles that users saved, deleted with their user. `setting` is JSON (`market.saved_setting`).
+presets = Table(
+    "presets",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("setting", Text, nullable=False),
+    Column("created_ns", BigInteger, nullable=False),
+    UniqueConstraint("user_id", "name"),
+)
+
 grants = Table(
     "grants",
     metadata,
