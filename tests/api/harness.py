@@ -207,6 +207,10 @@ class FakeQuery:
         self._ask("chosen_profile", scope, symbol, request)
         return FakeResult(ANSWERS["ProfileAnswer"])
 
+    def presets(self, scope: Scope, now_ns: int) -> Any:
+        self._ask("presets", scope, None)
+        return FakeResult(ANSWERS["PresetsAnswer"])
+
     def match(self, scope: Scope, symbol: str, day: str, given: object, now_ns: int) -> Any:
         self._ask("match", scope, symbol, day, given)
         return FakeResult(ANSWERS["MatchAnswer"])

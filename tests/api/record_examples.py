@@ -66,6 +66,7 @@ REQUESTS = (
     ("getChart", "chart", "The newest session, shortened.", "/api/chart?symbol=ES&sessions=1"),
     ("matchSettings", "match", "The nearest settings, shortened.",
      "/api/match?symbol=ES&date=2026-03-03&poc=7040.5&vah=7043.0&val=7022.5"),
+    ("getPresets", "presets", "The first presets.", "/api/presets"),
     ("getContext", "context", "Details behind a live answer.", "/api/context?symbol=ES"),
     ("error", "missing_symbol", "The parameter `symbol` is missing.", "/api/levels"),
     ("error", "invalid_parameter", "A date that does not exist.", "/api/profile?symbol=ES&date=2026-02-30"),

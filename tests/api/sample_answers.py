@@ -31,6 +31,7 @@ from outcry.wire.chart import (
     PathPoint,
 )
 from outcry.wire.match import GivenLevels, MatchAnswer, MatchedSetting, SettingDifference
+from outcry.wire.presets import Preset, PresetsAnswer
 from outcry.wire.profile import (
     AbsentSession,
     Balance,
@@ -108,6 +109,28 @@ _SETTING = MatchedSetting(
 )  # fmt: skip
 
 ANSWERS: dict[str, Answer] = {
+    "PresetsAnswer": PresetsAnswer(
+        count=1,
+        presets=[
+            Preset(
+                name="my-desk",
+                own=True,
+                hours="full",
+                basis="volume",
+                placement="range",
+                bars=5,
+                row=4,
+                label="edges",
+                percent=68,
+                step=2,
+                pair="full",
+                side_tie="up",
+                stop="ge",
+                poc_tie="mypivots",
+                rows="all",
+            )
+        ],
+    ),
     "MatchAnswer": MatchAnswer(
         symbol="ES",
         contract="ESH2026",

@@ -69,6 +69,11 @@ def test_levels_have_exactly_the_interfaces_fields(harness: Harness) -> None:
                 ProfileRequest("2026-01-02", None, None, "week", "full", 60, 4, "cbot_1row"),
             ),
         ),
+        ("/api/presets", ("presets", 1, None)),
+        (
+            "/api/profile?symbol=ES&method=my-desk&row=4&session=",
+            ("chosen_profile", 1, "ES", ProfileRequest(method="my-desk", row_ticks=4, named="row")),
+        ),
         (
             "/api/profile?symbol=ES&bracket=15&delta=1&anchor=2026-01-02T10:00:00.25-05:00",
             (
@@ -146,7 +151,7 @@ def test_python_names_do_not_reach_the_wire(harness: Harness) -> None:
         ("/api/profile?symbol=ES&bracket=31", 400, "invalid_parameter", "bracket"),
         ("/api/profile?symbol=ES&row=0", 400, "invalid_parameter", "row"),
         ("/api/profile?symbol=ES&row=401", 400, "invalid_parameter", "row"),
-        ("/api/profile?symbol=ES&method=lean", 400, "invalid_parameter", "method"),
+        ("/api/profile?symbol=ES&method=da-lton", 400, "invalid_parameter", "method"),
         ("/api/profile?symbol=ES&from=yesterday", 400, "invalid_parameter", "from"),
         ("/api/history?symbol=ES&to=tomorrow", 400, "invalid_parameter", "to"),
         ("/api/alerts?symbol=ES&symbol=NQ", 400, "invalid_parameter", "symbol"),

@@ -124,6 +124,7 @@ def test_the_document_names_every_endpoint_code_and_field() -> None:
         "/api/history",
         "/api/chart",
         "/api/match",
+        "/api/presets",
         "/api/context",
         "/api/stream",
         "/api/stream/ticket",

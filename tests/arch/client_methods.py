@@ -20,7 +20,7 @@ from outcry.wire.stream import Ticket
 NAMES = {"from": "first", "to": "last"}
 TYPES = {
     "symbol": "str", "any": "str | None = None", "date": "Day = None", "instant": "Instant = None",
-    "number": "int | None = None", "price": "Price = None",
+    "number": "int | None = None", "price": "Price = None", "method": "str | None = None",
 }  # fmt: skip
 #: Further parameters are passed by name.
 MOST_POSITIONAL = 3

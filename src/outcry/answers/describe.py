@@ -174,6 +174,7 @@ def method(ladder: Ladder, settings: ProfileSettings = DEFAULT_SETTINGS) -> Meth
     return Method(
         preset=rule.name, bracket_minutes=settings.bracket_minutes, value_area=rule.describe(),
         poc_tie=rule.describe_poc_tie(), row_ticks=settings.row_ticks, vpoc_source=ladder.source,
+        bar_minutes=settings.close_minutes if settings.counts_closes else settings.bar_minutes, label=settings.label,
     )  # fmt: skip
 
 

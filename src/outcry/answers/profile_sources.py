@@ -1,7 +1,7 @@
 """The sessions of one contract as sources of a profile: open, stored, or recomputed from the tape."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 
@@ -15,6 +15,7 @@ from outcry.market.ladder import BRACKET_MINUTES, Ladder, bracket_windows
 from outcry.market.methods import PRESETS
 from outcry.market.profile_kernels import Closes
 from outcry.market.profile_settings import Hours, ProfileSettings
+from outcry.market.saved_setting import SavedSetting
 from outcry.market.volume_statistics import VolumeSums
 from outcry.recordings.session_trades import SessionTrades, not_stored
 from outcry.sessions.session_history import SessionInContext, StoredSession
@@ -24,7 +25,11 @@ from outcry.wire.profile import Period
 
 @dataclass(frozen=True, slots=True)
 class ProfileRequest:
-    """The parameters of `GET /api/profile`, checked one by one. Dates are ISO text; None means the default."""
+    """The parameters of `GET /api/profile`, checked one by one. Dates are ISO text; None means the default.
+
+    method: name of a preset, or of one of the caller's own. named: those of the parameters `session`, `bracket` and
+    `row` that the caller named, with spaces between them; the others follow from an own preset. own: that preset.
+    """
 
     date: str | None = None
     first: str | None = None
@@ -36,6 +41,19 @@ class ProfileRequest:
     method: str = "dalton"
     delta: bool = False
     anchor_ns: int | None = None
+    named: str = ""
+    own: SavedSetting | None = None
+
+    def with_own(self, own: SavedSetting) -> "ProfileRequest":
+        """Return the request with the values of a user's own preset, except those that the caller named."""
+        named = self.named.split()
+        return replace(
+            self,
+            own=own,
+            hours=self.hours if "session" in named else own.hours,
+            bracket_minutes=self.bracket_minutes if "bracket" in named else own.bracket_minutes,
+            row_ticks=self.row_ticks if "row" in named else own.row_ticks,
+        )
 
     @property
     def needs_trades(self) -> bool:
@@ -51,8 +69,14 @@ class ProfileRequest:
     @property
     def settings(self) -> ProfileSettings:
         """Return the settings of the profile."""
+        own = self.own
         return ProfileSettings(
-            PRESETS[self.method], self.hours, bracket_minutes=self.bracket_minutes, row_ticks=self.row_ticks
+            PRESETS[self.method] if own is None else own.method,
+            self.hours,
+            bracket_minutes=self.bracket_minutes,
+            row_ticks=self.row_ticks,
+            bar_minutes=0 if own is None else own.bar_minutes,
+            label="ticks" if own is None else own.label,
         )
 
 

@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TypeVar
 
-from outcry.access.licences import Scope
+from outcry.access.licences import VISITOR, Scope
 from outcry.answers import describe
 from outcry.answers.alerts import AlertAnswers
 from outcry.answers.builder import context_answer, levels_answer
 from outcry.answers.charting import DEFAULT_SESSIONS, Charts, notation_of
 from outcry.answers.live_answers import LiveAnswers, QueryResult
 from outcry.answers.matching import GivenPrices, Matches
+from outcry.answers.presets import presets_answer
 from outcry.answers.profile_building import profile_answer
 from outcry.answers.profile_sources import ProfileRequest
-from outcry.answers.profiles import METHODS, Profiles
+from outcry.answers.profiles import Profiles
 from outcry.answers.scanning import ScanRow
 from outcry.answers.selection import ResolvedSymbol, Selector, utc_date
 from outcry.answers.session_view import SessionView
@@ -29,7 +30,10 @@ from outcry.live.registry import Registry, VisibleChannel
 from outcry.live.store import LiveStore
 from outcry.market.calendar import Calendar, SessionKind
 from outcry.market.instruments import Contract, Product, Universe, UnknownName
+from outcry.market.methods import PRESETS
 from outcry.market.playbook import ScenarioState
+from outcry.market.saved_setting import SavedSetting
+from outcry.people.preset_store import PresetRow, SqlPresets
 from outcry.recordings.session_trades import ReadTape, SessionTrades
 from outcry.sessions.completed_sessions import CompletedSessions
 from outcry.sessions.session_history import SessionInContext
@@ -49,6 +53,7 @@ from outcry.wire.answers import (
 )
 from outcry.wire.chart import ChartAnswer
 from outcry.wire.match import MatchAnswer
+from outcry.wire.presets import PresetsAnswer
 from outcry.wire.profile import ProfileAnswer
 
 __all__ = ["Query", "QueryResult", "SymbolStatus"]
@@ -77,7 +82,7 @@ class Query:
 
     def __init__(
         self, store: SqlStore, universe: Universe, calendar: Calendar, registry: Registry | None = None,
-        alerts: LiveStore | None = None, read_tape: ReadTape | None = None,
+        alerts: LiveStore | None = None, read_tape: ReadTape | None = None, presets: SqlPresets | None = None,
     ) -> None:  # fmt: skip
         self._store, self._universe, self._calendar = store, universe, calendar
         self._registry = registry or Registry()
@@ -89,6 +94,7 @@ class Query:
         trades = SessionTrades(store, read_tape) if read_tape else None
         self._profiles = Profiles(calendar, self._selector, self._live_answers, trades)
         self._matches = Matches(store, calendar, self._selector, read_tape)
+        self._presets = presets
         self._hours: dict[str, tuple[date, str]] = {}
 
     def revision(self) -> int:
@@ -134,13 +140,36 @@ class Query:
     def chosen_profile(
         self, scope: Scope, symbol: str, request: ProfileRequest, now_ns: int
     ) -> QueryResult[ProfileAnswer]:
-        """Answer `GET /api/profile` for chosen hours, days or settings. Raises as `profile` does."""
+        """Answer `GET /api/profile` for chosen hours, days or settings. Raises as `profile` does.
+
+        `request.method` may be one of the caller's own presets. Raises `InvalidParameter` for any other name: a preset
+        of another user is as unknown as one that does not exist.
+        """
+        if request.method not in PRESETS:
+            own = self._own_preset(scope, request.method)
+            if own is None:
+                raise InvalidParameter("invalid_parameter.method", parameter="method")
+            request = request.with_own(own)
         return self._profiles.answer(scope, self._resolve(symbol, now_ns), request, now_ns)
 
-    @staticmethod
-    def profile_methods() -> Sequence[str]:
-        """Return the names that the parameter `method` of `GET /api/profile` may have, the default first."""
-        return METHODS
+    def profile_methods(self, scope: Scope) -> Sequence[str]:
+        """Return the names that the parameter `method` of `GET /api/profile` may have, the default first.
+
+        These are the presets, then those that the caller saved and that this version can use.
+        """
+        return [preset.name for preset in presets_answer(self._saved(scope)).presets]
+
+    def _own_preset(self, scope: Scope, name: str) -> SavedSetting | None:
+        return (
+            self._presets.named(scope.user_id, name) if self._presets and scope.user_id != VISITOR else None
+        )
+
+    def presets(self, scope: Scope, now_ns: int) -> QueryResult[PresetsAnswer]:
+        """Answer `GET /api/presets`: the presets of this version, then those that the caller saved."""
+        return QueryResult(presets_answer(self._saved(scope)), next_midnight(now_ns))
+
+    def _saved(self, scope: Scope) -> Sequence[PresetRow]:
+        return self._presets.of(scope.user_id) if self._presets and scope.user_id != VISITOR else ()
 
     def match(
         self, scope: Scope, symbol: str, day: str, given: GivenPrices, now_ns: int

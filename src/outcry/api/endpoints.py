@@ -4,7 +4,7 @@ Each endpoint is one row. Routing, the cache and the OpenAPI document all read t
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import cast
 
 from outcry.access.licences import Scope
@@ -20,6 +20,7 @@ from outcry.api.parameters import (
     choice_of,
     date_of,
     instant_of,
+    method_of,
     number_of,
     price_of,
     required_date_of,
@@ -39,6 +40,7 @@ from outcry.wire.answers import (
 )
 from outcry.wire.chart import ChartAnswer
 from outcry.wire.match import MatchAnswer
+from outcry.wire.presets import PresetsAnswer
 from outcry.wire.profile import Hours, Period, ProfileAnswer
 
 Ask = Callable[[Query, Scope, int], QueryResult[Answer]]
@@ -51,8 +53,9 @@ Prepared = tuple[Terms, Ask]
 class Parameter:
     """A query parameter of an endpoint, as documented.
 
-    `kind`: `symbol`, `any` (a symbol that may be unknown), `date`, `instant`, `number`, `price` or `choice`. `least`,
-    `most`: bounds of a number, inclusive. `choices`: the values of a choice, all text or all numbers.
+    `kind`: `symbol`, `any` (a symbol that may be unknown), `date`, `instant`, `number`, `price`, `choice` or `method`
+    (a preset, or a name that a user's own preset can have). `least`, `most`: bounds of a number, inclusive. `choices`:
+    the values of a choice, all text or all numbers.
     """
 
     name: str
@@ -101,10 +104,13 @@ def _profile(given: Mapping[str, str]) -> Prepared:
         hours=cast("Hours", choice_of(given, HOURS.name, HOURS.choices) or "rth"),
         bracket_minutes=int(choice_of(given, BRACKET.name, BRACKET.choices) or BRACKET_MINUTES),
         row_ticks=number_of(given, ROW.name, ROW.least, ROW.most) or 1,
-        method=choice_of(given, METHOD.name, METHOD.choices) or DALTON.name,
+        method=method_of(given, METHOD.name) or DALTON.name,
         delta=choice_of(given, DELTA.name, DELTA.choices) == "1",
         anchor_ns=instant_of(given, ANCHOR.name),
     )
+    if request.method not in PRESETS:
+        named = " ".join(each.name for each in (HOURS, BRACKET, ROW) if given.get(each.name))
+        request = replace(request, named=named)
     if request == ProfileRequest(date=day):
         return (symbol, day), lambda query, scope, now_ns: query.profile(scope, symbol, day, now_ns)
     return (symbol, *astuple(request)), lambda query, scope, now_ns: query.chosen_profile(
@@ -130,6 +136,10 @@ def _match(given: Mapping[str, str]) -> Prepared:
     prices = GivenPrices(poc, vah, val, price_of(given, "vpoc"))
     terms = (symbol, day, prices.poc_e9, prices.vah_e9, prices.val_e9, prices.vpoc_e9)
     return terms, lambda query, scope, now_ns: query.match(scope, symbol, day, prices, now_ns)
+
+
+def _presets(_given: Mapping[str, str]) -> Prepared:
+    return (), lambda query, scope, now_ns: query.presets(scope, now_ns)
 
 
 def _context(given: Mapping[str, str]) -> Prepared:
@@ -200,9 +210,9 @@ BRACKET = Parameter(
 ROW = Parameter("row", "number", "Ticks of a row; default 1.", least=1, most=MAX_ROW_TICKS)
 METHOD = Parameter(
     "method",
-    "choice",
-    "Preset by which POC and value area are computed; default `dalton`.",
-    choices=tuple(PRESETS),
+    "method",
+    "Preset by which POC and value area are computed, or the name of a setting that you saved; default `dalton`. "
+    "`/api/presets` lists both. A saved setting also has hours, bracket and row; other parameters replace them.",
 )
 DELTA = Parameter(
     "delta", "choice", "1: add the volume delta at each row, from completed sessions.", choices=(0, 1)
@@ -315,6 +325,16 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
         (*_BY_SYMBOL, "not_found"),
         _match,
+        "Profiles",
+    ),
+    Endpoint(
+        "/api/presets",
+        "getPresets",
+        "List the settings that `method` of a profile can name: the service's presets, then those that you saved.",
+        PresetsAnswer,
+        (),
+        (),
+        _presets,
         "Profiles",
     ),
     Endpoint(

@@ -17,6 +17,7 @@ from outcry.api.recorded_examples import examples_of
 from outcry.api.stream_document import STREAM_ERRORS, STREAM_SCHEMAS, TICKET_SCHEME, stream_paths
 from outcry.api.webhook_document import webhooks
 from outcry.http.errors import JSON_TYPE
+from outcry.market.saved_setting import NAME_PATTERN
 from outcry.market.units import PRICE_PATTERN
 from outcry.wire.answers import DISCLAIMER
 from outcry.wire.webhooks import WebhookBody
@@ -133,6 +134,8 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         schema = {"type": kind, "enum": list(parameter.choices)}
     elif parameter.kind == "price":
         schema = {"type": "string", "pattern": f"^{PRICE_PATTERN}$", "examples": ["6650.25"]}
+    elif parameter.kind == "method":
+        schema = {"type": "string", "pattern": f"^{NAME_PATTERN}$", "examples": ["cbot_1row"]}
     elif parameter.kind == "any":
         schema = {"type": "string", "examples": ["ES"]}
     else:

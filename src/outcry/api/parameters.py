@@ -9,6 +9,8 @@ from datetime import UTC, date, datetime, timedelta
 from urllib.parse import unquote_to_bytes
 
 from outcry.base.errors import InvalidParameter, MissingSymbol, UnknownSymbol
+from outcry.market.methods import PRESETS
+from outcry.market.saved_setting import is_own_name, is_reserved
 from outcry.market.units import price_of_text
 
 LONGEST_SYMBOL = 64
@@ -128,6 +130,19 @@ def choice_of(parameters: Mapping[str, str], name: str, choices: Sequence[str | 
     if text in allowed:
         return text
     raise InvalidParameter("invalid_parameter.choice", parameter=name, choices=", ".join(allowed))
+
+
+def method_of(parameters: Mapping[str, str], name: str) -> str | None:
+    """Return the name of a preset, or a name that a user's own preset can have; None if it is missing or empty.
+
+    Raises `InvalidParameter` for any other text.
+    """
+    text = parameters.get(name)
+    if not text:
+        return None
+    if text in PRESETS or (is_own_name(text) and not is_reserved(text)):
+        return text
+    raise InvalidParameter("invalid_parameter.method", parameter=name)
 
 
 def instant_of(parameters: Mapping[str, str], name: str) -> int | None:

@@ -34,6 +34,7 @@ from outcry.live.background_log import BackgroundLog
 from outcry.live.file_log import FileLog
 from outcry.live.registry import Registry
 from outcry.live.store import LiveStore
+from outcry.people.preset_store import SqlPresets
 from outcry.people.store import SqlIdentityStore
 from outcry.recordings.session_trades import ReadTape
 from outcry.sessions.store import SqlStore
@@ -156,7 +157,13 @@ def open_installation(
             sink=sink,
             steady_ns=steady_ns,
             query=Query(
-                store, reference.universe, reference.calendar, registry, alerts, _tape_reader(folder / "tape")
+                store,
+                reference.universe,
+                reference.calendar,
+                registry,
+                alerts,
+                _tape_reader(folder / "tape"),
+                SqlPresets(database),
             ),
         )
     finally:

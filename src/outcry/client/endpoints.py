@@ -8,6 +8,7 @@ from outcry.wire.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.wire.answers import Answer, ContextAnswer, HistoryAnswer, LevelsAnswer, SymbolsAnswer
 from outcry.wire.chart import ChartAnswer
 from outcry.wire.match import MatchAnswer
+from outcry.wire.presets import PresetsAnswer
 from outcry.wire.profile import ProfileAnswer
 from outcry.wire.stream import Ticket
 
@@ -80,17 +81,7 @@ class Endpoints:
         period: Literal["day", "week", "month", "quarter"] | None = None,
         bracket: Literal[15, 30, 60] | None = None,
         row: int | None = None,
-        method: Literal[
-            "dalton",
-            "cbot_1row",
-            "dva68",
-            "chart_patterns",
-            "quantick",
-            "earnforex",
-            "linnsoft_a",
-            "tradingview",
-        ]
-        | None = None,
+        method: str | None = None,
         delta: Literal[0, 1] | None = None,
         anchor: Instant = None,
     ) -> ProfileAnswer:
@@ -103,8 +94,10 @@ class Endpoints:
         inclusive. session: hours of each day: `rth` (regular hours, the default), `overnight` (the session before
         them) or `full` (both). period: calendar period that contains `date` (default: the newest session), as one
         profile. bracket: minutes of a bracket (TPO); default 30. row: ticks of a row; default 1. method: preset by
-        which POC and value area are computed; default `dalton`. delta: 1: add the volume delta at each row, from
-        completed sessions. anchor: add a VWAP of the trades since this time (ISO 8601 with an offset or Z).
+        which POC and value area are computed, or the name of a setting that you saved; default `dalton`.
+        `/api/presets` lists both. A saved setting also has hours, bracket and row; other parameters replace them.
+        delta: 1: add the volume delta at each row, from completed sessions. anchor: add a VWAP of the trades since
+        this time (ISO 8601 with an offset or Z).
         """
         return self._call(
             "GET",
@@ -159,6 +152,10 @@ class Endpoints:
             MatchAnswer,
             {"symbol": symbol, "date": date, "poc": poc, "vah": vah, "val": val, "vpoc": vpoc},
         )
+
+    def presets(self) -> PresetsAnswer:
+        """List the settings that `method` of a profile can name: the service's presets, then those that you saved."""
+        return self._call("GET", "/api/presets", PresetsAnswer, {})
 
     def context(self, symbol: str) -> ContextAnswer:
         """Get the details behind a levels answer: contract, method, data quality and context.
@@ -233,17 +230,7 @@ class AsyncEndpoints:
         period: Literal["day", "week", "month", "quarter"] | None = None,
         bracket: Literal[15, 30, 60] | None = None,
         row: int | None = None,
-        method: Literal[
-            "dalton",
-            "cbot_1row",
-            "dva68",
-            "chart_patterns",
-            "quantick",
-            "earnforex",
-            "linnsoft_a",
-            "tradingview",
-        ]
-        | None = None,
+        method: str | None = None,
         delta: Literal[0, 1] | None = None,
         anchor: Instant = None,
     ) -> ProfileAnswer:
@@ -256,8 +243,10 @@ class AsyncEndpoints:
         inclusive. session: hours of each day: `rth` (regular hours, the default), `overnight` (the session before
         them) or `full` (both). period: calendar period that contains `date` (default: the newest session), as one
         profile. bracket: minutes of a bracket (TPO); default 30. row: ticks of a row; default 1. method: preset by
-        which POC and value area are computed; default `dalton`. delta: 1: add the volume delta at each row, from
-        completed sessions. anchor: add a VWAP of the trades since this time (ISO 8601 with an offset or Z).
+        which POC and value area are computed, or the name of a setting that you saved; default `dalton`.
+        `/api/presets` lists both. A saved setting also has hours, bracket and row; other parameters replace them.
+        delta: 1: add the volume delta at each row, from completed sessions. anchor: add a VWAP of the trades since
+        this time (ISO 8601 with an offset or Z).
         """
         return await self._call(
             "GET",
@@ -314,6 +303,10 @@ class AsyncEndpoints:
             MatchAnswer,
             {"symbol": symbol, "date": date, "poc": poc, "vah": vah, "val": val, "vpoc": vpoc},
         )
+
+    async def presets(self) -> PresetsAnswer:
+        """List the settings that `method` of a profile can name: the service's presets, then those that you saved."""
+        return await self._call("GET", "/api/presets", PresetsAnswer, {})
 
     async def context(self, symbol: str) -> ContextAnswer:
         """Get the details behind a levels answer: contract, method, data quality and context.

@@ -57,7 +57,8 @@ class Method:
             "one row" if self.step == 1 else f"two rows, {'full' if self.pair == 'full' else 'trimmed'} pairs"
         )
         sign = {"ge": "at least", "gt": "more than", "floor": "at least (rounded down)"}[self.stop]
-        return f"{sign} {self.percent} % of {self.basis}s, {rows} at a time, side tie {self.side_tie}"
+        counted = f"{self.basis}s at closes" if self.placement == "close_up" else f"{self.basis}s"
+        return f"{sign} {self.percent} % of {counted}, {rows} at a time, side tie {self.side_tie}"
 
     def describe_poc_tie(self) -> str:
         """Return the rule for rows that tie for the POC as text."""

@@ -3,12 +3,12 @@
 A setting changes the answers to its user, so every write increments the revision of answers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Connection, and_, func, select, update
+from sqlalchemy import Connection, RowMapping, and_, func, select, update
 
 from outcry.database import schema
 from outcry.database.database import Database, new_id
@@ -117,7 +117,7 @@ def _check_free(connection: Connection, user_id: int, name: str, but: int = 0) -
         raise PresetRefused("taken")
 
 
-def _row(row: Mapping[str, Any]) -> PresetRow:
+def _row(row: RowMapping) -> PresetRow:
     try:
         setting = setting_of(row["name"], msgspec.json.decode(row["setting"], type=dict[str, str | int]))
     except (BadSetting, msgspec.DecodeError):

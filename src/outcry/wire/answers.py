@@ -194,7 +194,12 @@ class PriceRange(Answer, frozen=True, kw_only=True):
 
 
 class Method(Answer, frozen=True, kw_only=True):
-    """How the levels were computed. With these values they can be recomputed elsewhere."""
+    """How the levels were computed. With these values they can be recomputed elsewhere.
+
+    `preset`: name of a preset of the service, or of a setting that the caller saved. `bar_minutes`: length of the bars
+    from which volume or closes are counted; 0 for the finest that is recorded. `label`: the price that stands for a
+    row of several ticks.
+    """
 
     preset: str
     bracket_minutes: int
@@ -202,6 +207,8 @@ class Method(Answer, frozen=True, kw_only=True):
     poc_tie: str
     row_ticks: int
     vpoc_source: Literal["trades", "bars"]
+    bar_minutes: int = 0
+    label: Literal["ticks", "bottom", "middle", "edges"] = "ticks"
 
 
 class DataQuality(Answer, frozen=True, kw_only=True):
