@@ -22,9 +22,11 @@ from outcry.delivery.outbox_model import Queue
 from outcry.delivery.subscription_store import SqlSubscriptionStore
 from outcry.delivery.subscriptions import Wish
 from outcry.market.instruments import Contract
+from outcry.market.saved_setting import setting_of
 from outcry.market.units import NANOS_PER_HOUR
 from outcry.people.browser_sessions import Origin
 from outcry.people.model import Preferences, UserRow
+from outcry.people.preset_store import SqlPresets
 from outcry.sessions.datasets import ATTESTATION
 from outcry.web.routes import all_pages
 
@@ -60,6 +62,9 @@ def furnish(
         people.subscriptions.add(operator.id, wish, now_ns)
         _deliver(harness, people.subscriptions.of(operator.id)[0])
         _have_mailed(installation, people.subscriptions.of(operator.id)[0])
+        values = {"basis": "volume", "bars": 5, "percent": 68, "row": 4, "label": "edges"}
+        presets = SqlPresets(installation.database)
+        presets.add(operator.id, "my-desk", setting_of("my-desk", values), now_ns)
         _connect(harness, operator, language)
         _grant(installation, operator)
     invitation = people.identity.invite(None, f"guest-of-{who}@example.com", "member", "free", Origin())
@@ -69,6 +74,7 @@ def furnish(
         {
             "key_id": installation.keys.of(operator.id)[0].id,
             "webhook_id": people.subscriptions.of(operator.id)[0].id,
+            "preset_id": SqlPresets(installation.database).of(operator.id)[0].id,
             "user_id": member.id,
             "connection_id": _first_connection(operator),
         },

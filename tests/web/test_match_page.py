@@ -2,8 +2,10 @@
 
 import html
 import json
+import re
 
 import pytest
+from tests.web.account_harness import Member
 from tests.web.harness import WebHarness
 
 from outcry.answers.charting import notation_of
@@ -51,6 +53,23 @@ def test_errors_are_shown_beside_their_fields(harness: WebHarness) -> None:
 
 def test_the_symbol_page_links_to_it(harness: WebHarness) -> None:
     assert 'href="/match?symbol=ES"' in harness.visitor().get("/s/ES").text
+
+
+def test_a_search_saves_a_setting_with_one_click(harness: WebHarness) -> None:
+    ann = Member(harness, "ann-of-match@example.com")
+    found = ann.get("/match?symbol=ES&date=2026-03-03&poc=7000&vah=7010&val=6990").text
+    form = re.search(r'<form method="post" action="/account/presets".*?</form>', found, re.DOTALL)
+    assert form is not None
+    fields = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form[0]))
+    made = ann.send(
+        "/account/presets", {name: html.unescape(value) for name, value in fields.items() if name != "csrf"}
+    )
+    assert made.headers["location"].endswith("?done=added")
+    stored = json.loads(ann.get("/account/presets/file").body)["my-setting"]
+    assert {name: str(value) for name, value in stored.items()} == {
+        n: v for n, v in fields.items() if n != "csrf"
+    }
+    assert "Save this setting" not in harness.visitor().get(f"/match?{QUERY.format(7000, 7010, 6990)}").text
 
 
 @pytest.mark.parametrize(

@@ -84,3 +84,9 @@ def reason(part: str, value: Value, ours: Value, words: Words, *, basis: str, pl
     if part == "hours":
         value, ours = hours_text(str(value), words), hours_text(str(ours), words)
     return text % {"value": value, "ours": ours}
+
+
+def wire_name(part: str) -> str:
+    """Return the name of a field on the wire: `side_tie` is `sideTie`."""
+    first, *more = part.split("_")
+    return first + "".join(word.capitalize() for word in more)

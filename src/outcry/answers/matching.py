@@ -10,7 +10,7 @@ from datetime import date, timedelta
 
 from outcry.access.licences import Scope
 from outcry.answers.live_answers import QueryResult
-from outcry.answers.match_words import reason
+from outcry.answers.match_words import reason, wire_name
 from outcry.answers.selection import ResolvedSymbol, Selector
 from outcry.base.errors import NotFound, Occupied
 from outcry.market.bar_columns import BarColumns, Columns, TradeColumns
@@ -221,15 +221,9 @@ def _matched(match: Match, ours: Setting, tick_e9: int, *, trades: bool) -> Matc
         rows=method.rows,
         differences=[
             SettingDifference(
-                part=_wire_name(part), value=value, ours=other,
-                reason=reason(_wire_name(part), value, other, str, basis=method.basis, placement=method.placement),
+                part=wire_name(part), value=value, ours=other,
+                reason=reason(wire_name(part), value, other, str, basis=method.basis, placement=method.placement),
             )
             for part, value, other in differences(setting, ours, trades=trades)
         ],
     )  # fmt: skip
-
-
-def _wire_name(part: str) -> str:
-    """Return the name of a field on the wire: `side_tie` is `sideTie`."""
-    first, *more = part.split("_")
-    return first + "".join(word.capitalize() for word in more)

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 
+from outcry.answers.match_words import Words, reason, wire_name
 from outcry.market.ladder import BRACKET_MINUTES
+from outcry.market.matching.setting import Sampling, Setting, default_setting, differences
 from outcry.market.methods import PRESETS, Method
 from outcry.market.saved_setting import SavedSetting
 from outcry.people.preset_store import PresetRow
@@ -21,6 +23,17 @@ def preset_setting(method: Method) -> SavedSetting:
     usual = BRACKET_MINUTES if method.basis == "tpo" else 0
     bars = 1 if method.placement == "close_up" else usual
     return SavedSetting(method, "rth", bars, 1, "ticks")
+
+
+def reasons_of(setting: SavedSetting, words: Words) -> list[str]:
+    """Return how a setting differs from our own, as sentences."""
+    method = setting.method
+    sampling = Sampling(method.basis, method.placement, setting.bars)
+    found = Setting("", setting.hours, sampling, setting.row_ticks, setting.label, method)
+    return [
+        reason(wire_name(part), value, ours, words, basis=method.basis, placement=method.placement)
+        for part, value, ours in differences(found, default_setting(""), trades=True)
+    ]
 
 
 def _preset(setting: SavedSetting, *, own: bool) -> Preset:

@@ -26,6 +26,7 @@ from outcry.delivery.subscriptions import Subscriptions
 from outcry.http.edge import AsgiApp
 from outcry.people.browser_sessions import BrowserSessions
 from outcry.people.first_run import FirstRun
+from outcry.people.preset_store import SqlPresets
 from outcry.people.service import Identity
 from outcry.people.smtp import SmtpMailer
 from outcry.people.store import SqlIdentityStore
@@ -78,7 +79,9 @@ def pages_of(
             licences=installation.licences, identity=accounts.identity, subscriptions=accounts.subscriptions,
             consent=accounts.consent, browser_sessions=accounts.browser_sessions, connections=connections,
             usage=usage, datasets=Datasets(installation.store, reference.universe.products),
-            limiter=limiter, clock=installation.clock, market_clock=installation.market_clock,
+            presets=SqlPresets(installation.database),
+            limiter=limiter,
+            clock=installation.clock, market_clock=installation.market_clock,
             event_log=event_log, form_secret=derived(installation.secret, "forms"), openapi=build_document,
             visitor=visitor, public_url=installation.settings.public_url, demo=installation.simulated,
             sink=installation.sink,

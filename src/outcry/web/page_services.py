@@ -17,6 +17,7 @@ from outcry.delivery.subscriptions import Subscriptions
 from outcry.live.registry import Registry
 from outcry.market.instruments import Universe
 from outcry.people.browser_sessions import BrowserSessions
+from outcry.people.preset_store import SqlPresets
 from outcry.people.service import Identity
 from outcry.sessions.datasets import Datasets
 from outcry.sessions.opening_hours import OpeningHours
@@ -53,6 +54,7 @@ class PageServices:
     connections: BrokerConnections
     datasets: Datasets
     browser_sessions: BrowserSessions
+    presets: SqlPresets
     limiter: Limiter
     clock: Clock
     market_clock: Clock

@@ -10,6 +10,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
 from outcry.access.licences import Scope
@@ -17,6 +18,8 @@ from outcry.answers.charting import notation_of
 from outcry.answers.match_words import hours_text, reason
 from outcry.answers.matching import GivenPrices
 from outcry.base.errors import NoLicensedSource, NotFound, Occupied, ServiceError, UnknownSymbol
+from outcry.market.saved_setting import FIELDS as FIELDS_OF_SETTING
+from outcry.market.saved_setting import BadSetting, setting_of
 from outcry.market.units import price_of_text
 from outcry.web import number_format
 from outcry.web.form_input import Faults
@@ -92,15 +95,17 @@ async def _search(
     except tuple(messages) as problem:
         faults[_FIELD_OF[type(problem)]] = messages[type(problem)]
         return _NOT_SEARCHED
-    return _values(found.answer, words, context)
+    return _values(found.answer, words, context, signed_in=request.user is not None)
 
 
-def _values(answer: MatchAnswer, words: Words, context: PageContext) -> Mapping[str, Any]:
+def _values(answer: MatchAnswer, words: Words, context: PageContext, *, signed_in: bool) -> Mapping[str, Any]:
     notation = notation_of(context.services.universe.products[answer.symbol])
 
     return {
         "answer": answer,
-        "rows": [(each, _reasons(each, words)) for each in answer.matches],
+        "rows": [
+            (each, _reasons(each, words), _savable(each) if signed_in else {}) for each in answer.matches
+        ],
         "price": partial(row_price_text, tick_size=answer.tick_size, notation=notation),
         "not_searched": [hours_text(name, words) for name in answer.not_searched],
     }
@@ -111,6 +116,15 @@ def row_price_text(value: float, tick_size: float, notation: Notation) -> str:
     if number_format.price_e9(value) % number_format.price_e9(tick_size) == 0:
         return number_format.price_text(value, notation)
     return f"{Decimal(repr(value)):,f}"
+
+
+def _savable(found: MatchedSetting) -> dict[str, str | int]:
+    """Return the values of a setting that a user can save; empty for hours that no profile can have."""
+    values = {name: value for name, value in msgspec.to_builtins(found).items() if name in FIELDS_OF_SETTING}
+    try:
+        return setting_of("", values).values()
+    except BadSetting:
+        return {}
 
 
 def _reasons(found: MatchedSetting, words: Words) -> list[str]:
