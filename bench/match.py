@@ -14,6 +14,7 @@ from bench.measurement import Size, pinned
 from outcry.market.bar_columns import TradeColumns
 from outcry.market.matching.counting import RecordingCounts
 from outcry.market.matching.hours import choices
+from outcry.market.matching.rows import RowGrid, divided
 from outcry.market.matching.scale import scales_of
 from outcry.market.matching.search import Window, numbers_of, search
 from outcry.market.matching.setting import PERCENTS, ROW_TICKS, Setting
@@ -69,5 +70,9 @@ def _drawn(chance: random.Random, windows: list[Window]) -> tuple[Window, Settin
         side_tie=chance.choice(["up", "down", "both"]), stop=chance.choice(["ge", "gt", "floor"]),
         poc_tie=chance.choice(get_args(PocTie)), rows=chance.choice(["all", "printed"]),
     )  # fmt: skip
-    label, _ = chance.choice(scales_of(sampling, row_ticks))
-    return window, Setting(CONTRACT, window.hours, sampling, row_ticks, label, method)
+    grid, divisions = RowGrid(row_ticks), list(divided(window.counts.low, window.counts.high))
+    if sampling.placement == "range" and divisions and chance.random() < 0.2:
+        grid = chance.choice(divisions)
+    label, _ = chance.choice(scales_of(sampling, grid))
+    setting = Setting(CONTRACT, window.hours, sampling, grid.row_ticks, label, method, grid.row_count)
+    return window, setting

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from outcry.market.ladder import bracket_windows
 from outcry.market.matching.setting import EXACT, RowLabel, Setting
@@ -71,6 +72,13 @@ def levels(
     trades: Sequence[Trade], segments: Segments, setting: Setting
 ) -> tuple[float, float, float, float]:
     """Return POC, VAL, VAH and volume POC in ticks; halves occur for rows of an even height."""
+    if setting.row_count or setting.shift_ticks:
+        inside = [price for at, price, _ in trades if any(start <= at < end for start, end in segments)]
+        low = min(inside) if setting.row_count else 0  # rows begin at the low of the profile
+        moved = [(at, price - low, size) for at, price, size in trades]
+        found = levels(moved, segments, replace(setting, row_count=0, shift_ticks=0))
+        poc, val, vah, vpoc = (level + low + setting.shift_ticks for level in found)
+        return poc, val, vah, vpoc
     rows, volume = counted(trades, segments, setting)
     poc, val, vah = row_levels(rows, setting.method)
     vpoc, _, _ = row_levels(volume, setting.method)

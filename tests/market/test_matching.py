@@ -15,7 +15,7 @@ from outcry.market.bar_columns import BarColumns, TradeColumns
 from outcry.market.matching.counting import RecordingCounts
 from outcry.market.matching.growth import Growth, trimmed
 from outcry.market.matching.hours import choices
-from outcry.market.matching.rows import LadderCounts
+from outcry.market.matching.rows import LadderCounts, RowGrid, divided
 from outcry.market.matching.scale import scales_of
 from outcry.market.matching.search import Window, numbers_of, search
 from outcry.market.matching.setting import (
@@ -74,8 +74,12 @@ def drawn(chance: random.Random, counted: list[Window]) -> Setting:
         chance.choice(["ge", "gt", "floor"]), chance.choice(get_args(PocTie)), chance.choice(["all", "printed"]),
         sampling.placement,
     )  # fmt: skip
-    label, _ = chance.choice(scales_of(sampling, row_ticks))
-    return Setting(CONTRACT, chance.choice(counted).hours, sampling, row_ticks, label, method)
+    window, grid = chance.choice(counted), RowGrid(row_ticks)
+    divisions = list(divided(window.counts.low, window.counts.high))
+    if sampling.placement == "range" and divisions and chance.random() < 0.3:
+        grid = chance.choice(divisions)
+    label, _ = chance.choice(scales_of(sampling, grid))
+    return Setting(CONTRACT, window.hours, sampling, grid.row_ticks, label, method, grid.row_count)
 
 
 def target_of(levels: tuple[float, float, float, float], *, vpoc: bool) -> Target:
@@ -104,6 +108,47 @@ def test_a_setting_drawn_at_random_is_found(seed: int) -> None:
     assert cost(best.setting, ours, trades=True) <= cost(setting, ours, trades=True)
 
 
+@pytest.mark.parametrize("shift", [-260, 41, 200])
+@pytest.mark.parametrize(
+    ("basis", "percent", "row_ticks"), [("tpo", 70, 1), ("volume", 68, 1), ("tpo", 75, 4)]
+)
+def test_a_back_adjusted_contract_is_named(shift: int, basis: str, percent: int, row_ticks: int) -> None:
+    """All levels are moved by the difference of two contracts. Without the volume POC several shifts may fit."""
+    trades = walk(5, 4000)
+    sampling = Sampling("tpo", "range", 30) if basis == "tpo" else Sampling("volume", "range", 0)
+    method = replace(DALTON, name="", basis=sampling.basis, percent=percent)
+    setting = Setting(CONTRACT, "rth", sampling, row_ticks, "ticks", method, shift_ticks=shift)
+    levels = oracle.levels(trades, HOURS["rth"], setting)
+    best = search(windows(trades), target_of(levels, vpoc=True), CONTRACT).matches[0]
+    assert (best.distance, best.setting.shift_ticks) == (0, shift)
+    parts = {
+        part: value for part, value, _ in differences(best.setting, default_setting(CONTRACT), trades=True)
+    }
+    assert parts["shift"] == shift
+
+
+def test_a_shift_does_not_replace_a_near_setting() -> None:
+    """A level that is one tick off our own is nearer than any shift, though a shift could fit all three levels."""
+    trades = walk(6, 4000)
+    counted = windows(trades)
+    rth = next(window for window in counted if window.hours == "rth")
+    poc, val, vah, vpoc = (value / 2 for value in numbers_of(rth, default_setting(CONTRACT)))
+    found = search(counted, target_of((poc + 1, val, vah, vpoc), vpoc=True), CONTRACT).matches
+    assert found[0].distance <= 1
+    assert found[0].setting.shift_ticks == 0
+
+
+def test_rows_that_divide_the_range() -> None:
+    """Prices 100 to 219 are 120 ticks: 24 rows of 5, 20 of 6, 50 of 3 (2.4 rounded up); 40 also of 3, so left out.
+
+    100 and more rows are of 2 (1.2 rounded up) and 1 tick, and 1 is no division; 30 rows are of 4.
+    """
+    assert [(grid.row_count, grid.row_ticks) for grid in divided(100, 219)] == [
+        (24, 5), (50, 3), (100, 2), (20, 6), (30, 4),
+    ]  # fmt: skip
+    assert {grid.anchor_ticks for grid in divided(100, 219)} == {100}
+
+
 def test_our_own_numbers_come_first() -> None:
     counted = windows(walk(1, 3000))
     ours = next(window for window in counted if window.hours == "rth")
@@ -116,15 +161,16 @@ def test_our_own_numbers_come_first() -> None:
 
 
 def test_numbers_of_nobody_give_the_nearest() -> None:
-    """A POC above the day's high by 40 ticks is at least so far from every POC, and distances ascend."""
+    """A POC above the day's high by 40 ticks is at least so far from every POC, unless all prices are shifted."""
     trades = walk(2, 3000)
     top = max(price for _, price, _ in trades) + 40
     found = search(windows(trades), target_of((top, top - 60, top, 0), vpoc=False), CONTRACT)
-    distances = [match.distance for match in found.matches]
-    assert distances == sorted(distances)
-    assert distances[0] > 30
+    ranks = [match.rank for match in found.matches]
+    assert ranks == sorted(ranks)
+    assert min(match.distance for match in found.matches) > 0
+    assert all(match.setting.shift_ticks or match.distance >= 30 for match in found.matches)
     assert found.ours is not None
-    assert found.ours.distance >= distances[0]
+    assert found.ours.distance >= 40
 
 
 def test_the_nearest_is_no_farther_than_any_drawn_setting() -> None:
@@ -168,6 +214,12 @@ def test_a_stored_profile_has_the_counts_of_its_recording() -> None:
         assert sampling in recorded.samplings()
         for row_ticks in ROW_TICKS:
             assert stored.count(sampling, row_ticks) == recorded.count(sampling, row_ticks)
+            anchored = (
+                stored.count(sampling, row_ticks, stored.low),
+                recorded.count(sampling, row_ticks, recorded.low),
+            )
+            assert anchored[0] == anchored[1]
+            assert anchored[0].first == 0
 
 
 @given(

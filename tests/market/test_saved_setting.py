@@ -22,6 +22,7 @@ def test_missing_values_are_those_of_our_own_setting() -> None:
         ("hours", "night"), ("basis", "TPO"), ("placement", ""), ("bars", 7), ("bars", 0), ("row", 0), ("row", 401),
         ("row", True), ("row", 1.0), ("row", "1"), ("label", None), ("percent", 0), ("percent", 101), ("step", 3),
         ("pair", "half"), ("sideTie", "left"), ("stop", ">="), ("pocTie", ["lowest"]), ("rows", "some"),
+        ("rowCount", 24),
     ],
 )  # fmt: skip
 def test_values_that_no_setting_has(field: str, value: object) -> None:

@@ -27,6 +27,10 @@ _CLOSES = "It counts each bar only at its close. Ours counts every price between
 #: A sentence for each value of a part; `*` stands for any other value. %(value)s: the setting's; %(ours)s: ours.
 REASONS: Mapping[str, Mapping[str, str]] = {
     "contract": {"*": "It shows the contract %(value)s. Ours is %(ours)s."},
+    "shift": {
+        "*": "Its prices are %(value)s ticks above ours, as in a back-adjusted continuous contract. A negative number "
+        "means below.",
+    },
     "hours": {"*": "It counts %(value)s. Ours counts %(ours)s."},
     "basis": {"volume": "It counts volume (contracts). Ours counts time (TPOs)."},
     "placement": {"close_up": _CLOSES},
@@ -35,6 +39,9 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "*": "Its bars have %(value)s minutes. Ours uses the finest data recorded.",
     },
     "row": {"*": "Its rows are %(value)s ticks high. Ours are 1 tick high."},
+    "rowCount": {
+        "*": "It divides the range of the session into %(value)s rows, from the low upwards. Ours are 1 tick high.",
+    },
     "label": {
         "bottom": "It shows the lowest price of a row as its level.",
         "middle": "It shows the middle of a row as its level.",

@@ -216,7 +216,8 @@ def _matched(match: Match, ours: Setting, tick_e9: int, *, trades: bool) -> Matc
         distance=match.distance, poc=price(match.numbers.poc), vah=price(match.numbers.vah),
         val=price(match.numbers.val), vpoc=price(match.numbers.vpoc), alike=match.alike, preset=setting.preset,
         contract=setting.contract, hours=setting.hours, basis=method.basis, placement=method.placement,
-        bars=setting.sampling.bar_minutes, row=setting.row_ticks, label=setting.label, percent=method.percent,
+        bars=setting.sampling.bar_minutes, row=setting.row_ticks, row_count=setting.row_count,
+        shift=setting.shift_ticks, label=setting.label, percent=method.percent,
         step=method.step, pair=method.pair, side_tie=method.side_tie, stop=method.stop, poc_tie=method.poc_tie,
         rows=method.rows,
         differences=[

@@ -11,7 +11,7 @@ RowLabel = Literal["ticks", "bottom", "middle", "edges"]
 
 @dataclass(frozen=True, slots=True)
 class RowScale:
-    """Prices of rows in half ticks. Rows are counted from price 0.
+    """Prices of rows in half ticks. Rows are counted from the price `anchor_ticks`.
 
     ceiling: a row is the single price at its lower end, to which closes are rounded up.
     """
@@ -19,18 +19,19 @@ class RowScale:
     row_ticks: int
     label: RowLabel
     ceiling: bool
+    anchor_ticks: int = 0
 
     def poc(self, row: int) -> int:
         """Return the price of a row that is a POC."""
-        return 2 * self.row_ticks * row + self._offsets[1]
+        return self._start(row) + self._offsets[1]
 
     def val(self, row: int) -> int:
         """Return the price of the lowest row of a value area."""
-        return 2 * self.row_ticks * row + self._offsets[0]
+        return self._start(row) + self._offsets[0]
 
     def vah(self, row: int) -> int:
         """Return the price of the highest row of a value area."""
-        return 2 * self.row_ticks * row + self._offsets[2]
+        return self._start(row) + self._offsets[2]
 
     def rows_of_val(self, low: int, high: int) -> tuple[int, int]:
         """Return the first and last row whose price as VAL is between two prices, ends included."""
@@ -40,7 +41,11 @@ class RowScale:
         """Return the first and last row whose price as VAH is between two prices, ends included."""
         return self._rows(low - self._offsets[2], high - self._offsets[2])
 
+    def _start(self, row: int) -> int:
+        return 2 * (self.row_ticks * row + self.anchor_ticks)
+
     def _rows(self, low: int, high: int) -> tuple[int, int]:
+        low, high = low - 2 * self.anchor_ticks, high - 2 * self.anchor_ticks
         return -(-low // (2 * self.row_ticks)), high // (2 * self.row_ticks)
 
     @property

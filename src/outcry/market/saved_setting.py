@@ -1,7 +1,7 @@
 """A setting of a profile under a name of the user's own, as plain values and as settings of a profile.
 
 The values have the names and the meaning of a setting that `GET /api/match` returns, so that a match can be saved, sent
-and used in the library as it is. Values of other fields are ignored.
+and used in the library as it is. Values of other fields are ignored, such as `shift`, which moves prices and changes no rule.
 """
 
 import re
@@ -107,6 +107,8 @@ class SavedSetting:
 
 def setting_of(name: str, values: Mapping[str, object]) -> SavedSetting:
     """Return the setting with plain values. A missing value is that of our own setting. Raises `BadSetting`."""
+    if values.get("rowCount", 0) != 0:
+        raise BadSetting("rowCount", values["rowCount"], "rows of a fixed height")
     checked: dict[str, Any] = dict(_checked(values))
     method = Method(
         name, checked["basis"], checked["percent"], checked["step"], checked["pair"], checked["sideTie"],

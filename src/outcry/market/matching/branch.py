@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, get_args
 
 from outcry.market.matching.growth import Growth, trimmed
-from outcry.market.matching.nearest import Match, Nearest
-from outcry.market.matching.rows import RowCounts
+from outcry.market.matching.nearest import SHIFT_TICKS, Match, Nearest
+from outcry.market.matching.rows import RowCounts, RowGrid
 from outcry.market.matching.scale import poc_row, printed, scales_of
 from outcry.market.matching.setting import PERCENTS, Sampling, Setting
 from outcry.market.matching.target import Numbers, Target
@@ -36,7 +36,7 @@ class Branch(NamedTuple):
     contract: str
     hours: str
     sampling: Sampling
-    row_ticks: int
+    grid: RowGrid
     rows: RowCounts
     volume: RowCounts
 
@@ -54,7 +54,7 @@ class _Pocs:
     """The POC of some counts under tie rules that lead to the same one.
 
     at: the row of each count, counted from price 0. poc: index of a count. vpoc: a row. method: the part of the method
-    that is decided.
+    that is decided. shift: ticks that the given prices are above those of the rows.
     """
 
     at: Sequence[int]
@@ -64,6 +64,7 @@ class _Pocs:
     ties: Sequence[PocTie]
     method: Method
     labels: Sequence[_Label]
+    shift: int = 0
 
     @property
     def total(self) -> int:
@@ -89,6 +90,46 @@ class _Reach(NamedTuple):
 
 def search_branch(branch: Branch, target: Target, nearest: Nearest) -> None:
     """Add all settings of a branch that are near enough."""
+    for poc, vpoc, ties, at, counts, method in _choices(branch):
+        labels = [
+            _Label(name, scale, distance)
+            for name, scale in scales_of(branch.sampling, branch.grid)
+            if (distance := target.from_poc(scale.poc(poc)) + target.from_vpoc(scale.poc(vpoc)))
+            <= nearest.bound
+        ]
+        if labels:
+            pocs = _Pocs(at, counts, bisect_left(at, poc), vpoc, ties, method, labels)
+            _search_areas(branch, pocs, target, nearest)
+
+
+def search_shifted(branch: Branch, target: Target, nearest: Nearest) -> None:
+    """Add the settings of a branch that are near enough after a shift that brings the POCs together."""
+    for poc, vpoc, ties, at, counts, method in _choices(branch):
+        for name, scale in scales_of(branch.sampling, branch.grid):
+            shift = target.shift(scale.poc(poc))
+            if abs(shift) <= SHIFT_TICKS:
+                continue
+            moved = target.moved(-shift)
+            distance = SHIFT_TICKS + moved.from_poc(scale.poc(poc)) + moved.from_vpoc(scale.poc(vpoc))
+            if distance <= nearest.bound:
+                labels = [_Label(name, scale, distance)]
+                pocs = _Pocs(at, counts, bisect_left(at, poc), vpoc, ties, method, labels, shift)
+                _search_areas(branch, pocs, moved, nearest)
+
+
+class _Choice(NamedTuple):
+    """A POC and volume POC (rows) with the tie rules that choose them; the fields that follow are those of `_Pocs`."""
+
+    poc: int
+    vpoc: int
+    ties: Sequence[PocTie]
+    at: Sequence[int]
+    counts: Sequence[int]
+    method: Method
+
+
+def _choices(branch: Branch) -> Iterator[_Choice]:
+    """Yield the POCs of a branch, with and without the rows that did not trade."""
     rows, sampling = branch.rows, branch.sampling
     method = replace(DALTON, name="", basis=sampling.basis, placement=sampling.placement)
     variants = [(method, list(range(len(rows.counts))))]
@@ -97,17 +138,7 @@ def search_branch(branch: Branch, target: Target, nearest: Nearest) -> None:
     for variant, indices in variants:
         at, counts = [rows.first + index for index in indices], [rows.counts[index] for index in indices]
         for (poc, vpoc), ties in _pocs(branch, variant).items():
-            labels = [
-                _Label(name, scale, distance)
-                for name, scale in scales_of(sampling, branch.row_ticks)
-                if (distance := target.from_poc(scale.poc(poc)) + target.from_vpoc(scale.poc(vpoc)))
-                <= nearest.bound
-            ]
-            if labels:
-                pocs = _Pocs(
-                    at, counts, bisect_left(at, poc), vpoc, ties, replace(variant, poc_tie=ties[0]), labels
-                )
-                _search_areas(branch, pocs, target, nearest)
+            yield _Choice(poc, vpoc, ties, at, counts, replace(variant, poc_tie=ties[0]))
 
 
 def _pocs(branch: Branch, method: Method) -> dict[tuple[int, int], list[PocTie]]:
@@ -166,12 +197,16 @@ def _add_area(
         whole = distance + target.from_area(val, vah)
         if whole <= nearest.bound:
             methods = _methods(growth, index, method, pocs) if methods is None else methods
-            numbers = Numbers(scale.poc(pocs.at[pocs.poc]), val, vah, scale.poc(pocs.vpoc))
+            numbers = Numbers(scale.poc(pocs.at[pocs.poc]), val, vah, scale.poc(pocs.vpoc)).moved(
+                2 * pocs.shift
+            )
+            apart = whole - (SHIFT_TICKS if pocs.shift else 0)
             for each in methods:
                 setting = Setting(
-                    branch.contract, branch.hours, branch.sampling, branch.row_ticks, name, each
-                )
-                nearest.add(Match(setting, numbers, whole))
+                    branch.contract, branch.hours, branch.sampling, branch.grid.row_ticks, name, each,
+                    branch.grid.row_count, pocs.shift,
+                )  # fmt: skip
+                nearest.add(Match(setting, numbers, apart))
 
 
 def _methods(growth: Growth, index: int, method: Method, pocs: _Pocs) -> list[Method]:

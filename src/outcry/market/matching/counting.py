@@ -55,21 +55,24 @@ class RecordingCounts:
             for minutes in (1, 5, 15, 30, 60):
                 yield Sampling(basis, "close_up", minutes)
 
-    def count(self, sampling: Sampling, row_ticks: int) -> RowCounts:
-        """Return the counts of one sampling in rows of `row_ticks` ticks, anchored at price 0."""
+    def count(self, sampling: Sampling, row_ticks: int, anchor_ticks: int = 0) -> RowCounts:
+        """Return the counts of one sampling in rows of `row_ticks` ticks, counted from a price.
+
+        Rows of closes are always counted from price 0.
+        """
         if sampling.placement == "close_up":
             first, counts = self._closes(sampling, row_ticks)
         elif sampling.basis == "tpo":
-            first, counts = self._tpos(sampling.bar_minutes, row_ticks)
+            first, counts = self._tpos(sampling.bar_minutes, row_ticks, anchor_ticks)
         else:
-            first, counts = self._merged(self._spread(sampling.bar_minutes), row_ticks)
+            first, counts = self._merged(self._spread(sampling.bar_minutes), row_ticks, anchor_ticks)
         return RowCounts.of(first, counts.tolist())
 
-    def _tpos(self, bar_minutes: int, row_ticks: int) -> tuple[int, Ints]:
+    def _tpos(self, bar_minutes: int, row_ticks: int, anchor_ticks: int) -> tuple[int, Ints]:
         brackets = self._bars_of(bar_minutes)
-        low, high = brackets.low // row_ticks, brackets.high // row_ticks
-        first = self.low // row_ticks
-        rows = self.high // row_ticks - first + 2
+        low, high = (brackets.low - anchor_ticks) // row_ticks, (brackets.high - anchor_ticks) // row_ticks
+        first = (self.low - anchor_ticks) // row_ticks
+        rows = (self.high - anchor_ticks) // row_ticks - first + 2
         steps = np.bincount(low - first, minlength=rows) - np.bincount(high - first + 1, minlength=rows)
         return first, np.cumsum(steps)[:-1]
 
@@ -96,9 +99,10 @@ class RecordingCounts:
             self._volume[bar_minutes] = found
         return found
 
-    def _merged(self, volume: Ints, row_ticks: int) -> tuple[int, Ints]:
-        first = self.low // row_ticks
-        before = self.low - first * row_ticks
+    def _merged(self, volume: Ints, row_ticks: int, anchor_ticks: int) -> tuple[int, Ints]:
+        low = self.low - anchor_ticks
+        first = low // row_ticks
+        before = low - first * row_ticks
         after = -(before + len(volume)) % row_ticks
         return first, np.pad(volume, (before, after)).reshape(-1, row_ticks).sum(axis=1)
 

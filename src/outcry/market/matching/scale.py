@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import get_args
 
-from outcry.market.matching.rows import RowCounts
+from outcry.market.matching.rows import RowCounts, RowGrid
 from outcry.market.matching.setting import Sampling
 from outcry.market.methods import Method
 from outcry.market.profile import point_of_control
@@ -14,14 +14,14 @@ _LABELS: Sequence[RowLabel] = get_args(RowLabel)
 
 
 @lru_cache
-def scales_of(sampling: Sampling, row_ticks: int) -> Sequence[tuple[RowLabel, RowScale]]:
+def scales_of(sampling: Sampling, grid: RowGrid) -> Sequence[tuple[RowLabel, RowScale]]:
     """Return the labels that a row can have, with their prices.
 
     A row of one tick has one price, and so has a row of closes.
     """
     ceiling = sampling.placement == "close_up"
-    labels = _LABELS if row_ticks > 1 and not ceiling else _LABELS[:1]
-    return tuple((label, RowScale(row_ticks, label, ceiling)) for label in labels)
+    labels = _LABELS if grid.row_ticks > 1 and not ceiling else _LABELS[:1]
+    return tuple((label, RowScale(grid.row_ticks, label, ceiling, grid.anchor_ticks)) for label in labels)
 
 
 def poc_row(rows: RowCounts, method: Method) -> int:

@@ -8,14 +8,17 @@ stop rules (`growth`). The bound is the distance of the farthest levels that wou
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from outcry.market.matching.branch import Branch, search_branch
+from outcry.market.matching.branch import Branch, search_branch, search_shifted
 from outcry.market.matching.growth import Growth, trimmed
-from outcry.market.matching.nearest import Match, Nearest
-from outcry.market.matching.rows import RowCounts, WindowCounts
+from outcry.market.matching.nearest import SHIFT_TICKS, Match, Nearest
+from outcry.market.matching.rows import RowCounts, RowGrid, WindowCounts, divided
 from outcry.market.matching.scale import poc_row, printed, scales_of
-from outcry.market.matching.setting import EXACT, ROW_TICKS, Sampling, Setting, default_setting
+from outcry.market.matching.setting import EXACT, ROW_TICKS, Sampling, Setting, default_setting, hours_cost
 from outcry.market.matching.target import Numbers, Target
 from outcry.market.row_label import RowScale
+
+_SHIFTED_GRIDS = frozenset(map(RowGrid, (1, 2, 4)))
+_MOST_SHIFTED_COST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,14 @@ def search(windows: Sequence[Window], target: Target, contract: str) -> Found:
     ours = default_setting(contract)
     trades = any(window.counts.finest == EXACT for window in windows)
     nearest = Nearest(ours, trades=trades)
-    for branch in sorted(_branches(windows, target), key=lambda branch: branch.bound):
+    branches = sorted(_branches(windows, target), key=lambda branch: branch.bound)
+    for branch in branches:
         if branch.bound > nearest.bound:
             break
         search_branch(branch, target, nearest)
+    for branch in branches if nearest.bound >= SHIFT_TICKS else ():
+        if _may_be_shifted(branch, contract, trades=trades):
+            search_shifted(branch, target, nearest)
     own = next((w for w in windows if (w.contract, w.hours) == (contract, ours.hours)), None)
     return Found(own and Match.of(ours, numbers_of(own, ours), target), nearest.matches(), trades)
 
@@ -58,8 +65,9 @@ def search(windows: Sequence[Window], target: Target, contract: str) -> Found:
 def numbers_of(window: Window, setting: Setting) -> Numbers:
     """Return the levels of one setting in half ticks."""
     method, sampling = setting.method, setting.sampling
-    rows, volume = _counted(window.counts, sampling, setting.row_ticks)
-    scale = RowScale(setting.row_ticks, setting.label, ceiling=sampling.placement == "close_up")
+    anchor = window.counts.low if setting.row_count else 0
+    rows, volume = _counted(window.counts, sampling, RowGrid(setting.row_ticks, anchor))
+    scale = RowScale(setting.row_ticks, setting.label, sampling.placement == "close_up", anchor)
     at = list(range(len(rows.counts))) if method.rows == "all" else printed(rows)
     counts = [rows.counts[index] for index in at]
     poc = at.index(poc_row(rows, method) - rows.first)
@@ -69,29 +77,45 @@ def numbers_of(window: Window, setting: Setting) -> Numbers:
     return Numbers(
         scale.poc(rows.first + at[poc]), scale.val(rows.first + at[low]), scale.vah(rows.first + at[high]),
         scale.poc(poc_row(volume, method)),
-    )  # fmt: skip
+    ).moved(2 * setting.shift_ticks)  # fmt: skip
 
 
-def _counted(counts: WindowCounts, sampling: Sampling, row_ticks: int) -> tuple[RowCounts, RowCounts]:
+def _counted(counts: WindowCounts, sampling: Sampling, grid: RowGrid) -> tuple[RowCounts, RowCounts]:
     """Return the counts of a sampling, and those that the volume POC beside it comes from.
 
     These are the volume at the same closes, or the finest volume that is recorded.
     """
-    rows = counts.count(sampling, row_ticks)
+    rows = counts.count(sampling, grid.row_ticks, grid.anchor_ticks)
     if sampling.basis == "volume":
         return rows, rows
     bars = sampling.bar_minutes if sampling.placement == "close_up" else counts.finest
-    return rows, counts.count(Sampling("volume", sampling.placement, bars), row_ticks)
+    volume = Sampling("volume", sampling.placement, bars)
+    return rows, counts.count(volume, grid.row_ticks, grid.anchor_ticks)
 
 
 def _branches(windows: Sequence[Window], target: Target) -> Iterator[Branch]:
     for window in windows:
+        fixed = [RowGrid(row_ticks) for row_ticks in ROW_TICKS]
+        grids = [*fixed, *divided(window.counts.low, window.counts.high)]
         for sampling in window.counts.samplings():
-            for row_ticks in ROW_TICKS:
-                rows, volume = _counted(window.counts, sampling, row_ticks)
+            for grid in fixed if sampling.placement == "close_up" else grids:
+                rows, volume = _counted(window.counts, sampling, grid)
                 bound = min(
                     min(target.from_poc(scale.poc(rows.first + index)) for index in rows.tied)
                     + min(target.from_vpoc(scale.poc(volume.first + index)) for index in volume.tied)
-                    for _, scale in scales_of(sampling, row_ticks)
+                    for _, scale in scales_of(sampling, grid)
                 )
-                yield Branch(bound, window.contract, window.hours, sampling, row_ticks, rows, volume)
+                yield Branch(bound, window.contract, window.hours, sampling, grid, rows, volume)
+
+
+def _may_be_shifted(branch: Branch, contract: str, *, trades: bool) -> bool:
+    """Return whether levels of a branch are compared after a shift of all prices.
+
+    A shift fits almost any POC, so only settings that are usual otherwise have one.
+    """
+    return (
+        branch.contract == contract
+        and hours_cost(branch.hours) <= _MOST_SHIFTED_COST
+        and branch.sampling.is_usual(trades=trades)
+        and branch.grid in _SHIFTED_GRIDS
+    )

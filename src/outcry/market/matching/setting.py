@@ -13,8 +13,8 @@ from outcry.market.methods import DALTON, PRESETS, Method
 from outcry.market.row_label import RowLabel
 
 Part = Literal[
-    "contract", "hours", "basis", "placement", "bars", "row", "label", "percent", "step", "pair", "side_tie", "stop",
-    "poc_tie", "rows",
+    "contract", "shift", "hours", "basis", "placement", "bars", "row", "row_count", "label", "percent", "step", "pair",
+    "side_tie", "stop", "poc_tie", "rows",
 ]  # fmt: skip
 Value = str | int
 
@@ -23,6 +23,8 @@ Value = str | int
 VARIANT, ZONE, DAY = "rth:", "rth@", "day@"
 #: Row heights in ticks.
 ROW_TICKS = (1, 2, 4, 5, 8, 10, 16, 20)
+#: Numbers of rows into which a platform may divide the range of a profile, most usual first.
+ROW_COUNTS = (24, 50, 100, 20, 30, 40, 200)
 #: Shares of the value area in percent, most usual first.
 PERCENTS = (70, 68, *sorted(set(range(50, 96)) - {68, 70}, key=lambda percent: (abs(percent - 70), percent)))
 _ROUND_PERCENTS = frozenset(range(50, 96, 5))
@@ -34,7 +36,7 @@ _METHOD_COSTS: Mapping[Part, int] = {
 }  # fmt: skip
 _HOURS_COSTS: Mapping[str, int] = {"rth": 0, "full": 1, "trade_date": 1, "overnight": 2}
 _BEGINNING_COSTS = ((VARIANT, 1), (DAY, 2), (ZONE, 3))
-_CONTRACT_COST = 3
+_PART_COSTS: Mapping[Part, int] = {"contract": 3, "shift": 3, "row_count": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,12 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting of the search. Sampling and method have the same basis and placement."""
+    """One setting of the search. Sampling and method have the same basis and placement.
+
+    row_count: the number of rows that the range of the profile is divided into, from the low upwards; `row_ticks` then
+    follows from it. 0 for rows of a fixed height, counted from price 0. shift_ticks: what the platform adds to all
+    prices, as in a back-adjusted continuous contract.
+    """
 
     contract: str
     hours: str
@@ -66,6 +73,8 @@ class Setting:
     row_ticks: int
     label: RowLabel
     method: Method
+    row_count: int = 0
+    shift_ticks: int = 0
 
     @property
     def preset(self) -> str | None:
@@ -101,7 +110,7 @@ def cost(setting: Setting, ours: Setting, *, trades: bool) -> int:
         elif part == "hours":
             total += hours_cost(setting.hours)
         else:
-            total += _CONTRACT_COST if part == "contract" else 1
+            total += _PART_COSTS.get(part, 1)
     return total + (min(method_cost, 1) if setting.preset else method_cost)
 
 
@@ -124,11 +133,13 @@ def preset_of(method: Method) -> str | None:
 def _parts(setting: Setting) -> Iterator[tuple[Part, Value]]:
     method = setting.method
     yield "contract", setting.contract
+    yield "shift", setting.shift_ticks
     yield "hours", setting.hours
     yield "basis", method.basis
     yield "placement", method.placement
     yield "bars", setting.sampling.bar_minutes
-    yield "row", setting.row_ticks
+    yield "row", 1 if setting.row_count else setting.row_ticks
+    yield "row_count", setting.row_count
     yield "label", setting.label
     yield "poc_tie", method.poc_tie
     yield "percent", method.percent

@@ -15,6 +15,10 @@ class Numbers(NamedTuple):
     vah: int
     vpoc: int
 
+    def moved(self, half_ticks: int) -> "Numbers":
+        """Return the levels after a move of all prices."""
+        return Numbers(*(level + half_ticks for level in self))
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -48,6 +52,16 @@ class Target:
             + self.from_area(numbers.val, numbers.vah)
             + self.from_vpoc(numbers.vpoc)
         )
+
+    def shift(self, half_ticks: int) -> int:
+        """Return the whole ticks by which the given POC is above a computed one, to the nearest."""
+        return (2 * self.poc_e9 - half_ticks * self.tick_e9 + self.tick_e9) // (2 * self.tick_e9)
+
+    def moved(self, ticks: int) -> "Target":
+        """Return the target after a move of all its prices."""
+        by_e9 = ticks * self.tick_e9
+        vpoc_e9 = None if self.vpoc_e9 is None else self.vpoc_e9 + by_e9
+        return Target(self.poc_e9 + by_e9, self.val_e9 + by_e9, self.vah_e9 + by_e9, vpoc_e9, self.tick_e9)
 
     def within(self, ticks: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return the lowest and highest VAL, and the same of the VAH (half ticks), at most this far away."""

@@ -18,7 +18,6 @@ from outcry.answers.charting import notation_of
 from outcry.answers.match_words import hours_text, reason
 from outcry.answers.matching import GivenPrices
 from outcry.base.errors import NoLicensedSource, NotFound, Occupied, ServiceError, UnknownSymbol
-from outcry.market.saved_setting import FIELDS as FIELDS_OF_SETTING
 from outcry.market.saved_setting import BadSetting, setting_of
 from outcry.market.units import price_of_text
 from outcry.web import number_format
@@ -119,10 +118,9 @@ def row_price_text(value: float, tick_size: float, notation: Notation) -> str:
 
 
 def _savable(found: MatchedSetting) -> dict[str, str | int]:
-    """Return the values of a setting that a user can save; empty for hours that no profile can have."""
-    values = {name: value for name, value in msgspec.to_builtins(found).items() if name in FIELDS_OF_SETTING}
+    """Return the values of a setting that a user can save; empty for hours or rows that no profile can have."""
     try:
-        return setting_of("", values).values()
+        return setting_of("", msgspec.to_builtins(found)).values()
     except BadSetting:
         return {}
 
