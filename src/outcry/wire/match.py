@@ -36,10 +36,10 @@ class MatchedSetting(Answer, frozen=True, kw_only=True):
     trade date), `overnight`, `day@ZONE` (the calendar day in a zone) or `rth@ZONE` (the clock times of the regular
     hours, read in another zone). `bars`: minutes of a bracket (TPOs), or of the bars that volume comes from; 0 for the
     trades themselves. `placement`: `range` if a bar counts at every row of its range, `close_up` if only at its
-    close. `row`: height of a row in ticks. `rowCount`: the number of rows that the range of the profile is divided into,
-    from the low upwards, so that `row` follows from it; 0 for a fixed height. `shift`: ticks that the platform's prices
-    are above ours, as in a back-adjusted continuous contract. `label`: which price of a row is shown. The remaining fields
-    define the method.
+    close. `row`: height of a row in ticks. `rowCount`: the number of rows that the range of the profile is divided
+    into, from the low upwards, so that `row` follows from it; 0 for a fixed height. `shift`: ticks that the platform's
+    prices are above ours, as in a back-adjusted continuous contract. `label`: which price of a row is shown. The
+    remaining fields define the method.
     """
 
     distance: int
