@@ -41,12 +41,23 @@ def test_levels_that_are_reproduced(folder: str, capsys: pytest.CaptureFixture[s
 
 
 def test_the_nearest_levels_have_status_1(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert match("ES", DAY, poc="5400", vah="5401", val="5399.25", output="json", data=folder) == 1
+    assert match("ES", DAY, poc="5400", vah="5500", val="5300", output="json", data=folder) == 1
     out, err = capsys.readouterr()
     answer = json.loads(out)
     assert answer["exact"] is False
-    assert answer["matches"][0]["distance"] > 1000
+    assert min(match["distance"] for match in answer["matches"]) > 700  # of a day with a range of four points
     assert "No setting reproduces these levels." in err
+
+
+def test_a_hundred_points_below_is_a_back_adjusted_contract(
+    folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert match("ES", DAY, poc="5400", vah="5401", val="5399", output="json", data=folder) == 0
+    first = json.loads(capsys.readouterr().out)["matches"][0]
+    assert (first["distance"], first["shift"]) == (0, -400)
+    assert first["differences"][0]["reason"].startswith(
+        "Its prices are -400 ticks above ours, as in a back-adjusted"
+    )
 
 
 @pytest.mark.parametrize(
