@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, expect
+from tests.web.account_harness import Member
 from tests.web.browsing import NARROW, Opened, Window, wait_on_page, window
 from tests.web.harness import WebHarness
 from tests.web.recorded_harness import recorded_service
@@ -22,6 +23,8 @@ from outcry.answers.query import Query
 from outcry.api import recorded_examples
 from outcry.base.errors import Occupied
 from outcry.market.methods import PRESETS
+from outcry.market.saved_setting import setting_of
+from outcry.people.preset_store import SqlPresets
 from outcry.web.symbol.profile_choice import ProfileChoice, choice_of
 from outcry.web.symbol.profile_drawing import Level, drawing_of
 from outcry.wire.profile import ProfileAnswer
@@ -112,6 +115,29 @@ def test_an_anchor_is_exchange_time_unless_it_has_an_offset() -> None:
 def test_values_that_the_form_does_not_offer_are_ignored(recorded: WebHarness, query: str) -> None:
     title = '<h2 id="profile-title">Regular hours, Wed, Jul 3, 2024'
     assert title in page(recorded, f"{VIEW}&{query}")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"row": 8, "label": "middle", "hours": "full"},
+        {"placement": "close_up", "basis": "volume"},
+        {"bars": 15},
+    ],
+)
+def test_a_setting_of_the_users_own(recorded: WebHarness, values: dict[str, object]) -> None:
+    """The form offers it, and it decides hours, bracket and row unless the user chooses them."""
+    ann, store = Member(recorded, "ann@example.com"), SqlPresets(recorded.installation.database)
+    number = store.add(ann.user.id, "desk", setting_of("desk", values), 7)
+    shown = html.unescape(ann.get(f"{VIEW}&method=desk&date=2024-07-02").text)
+    assert '<option value="desk" selected' in shown
+    assert "method desk" in shown
+    assert ("rows of 8 ticks" in shown) == ("row" in values)
+    assert "rows of 20 ticks" in html.unescape(ann.get(f"{VIEW}&method=desk&date=2024-07-02&row=20").text)
+    visitor = page(recorded, f"{VIEW}&method=desk&date=2024-07-02")
+    assert "You have no saved setting named “desk”." in html.unescape(visitor)
+    assert 'value="desk"' not in page(recorded, f"{VIEW}&date=2024-07-02")
+    store.delete(ann.user.id, number)
 
 
 # -- drawing and tables

@@ -11,6 +11,8 @@ from starlette.responses import Response
 from outcry.access.licences import Scope
 from outcry.answers.selection import utc_date
 from outcry.base.errors import InvalidParameter, NoLicensedSource, NotFound, UnknownSymbol
+from outcry.market.methods import PRESETS
+from outcry.market.saved_setting import is_own_name, is_reserved
 from outcry.web.page_context import NotSignedIn, Page, PageContext, PageRequest
 from outcry.web.status_labels import status_label
 from outcry.web.symbol.chart_view import ChartView, view_of
@@ -53,7 +55,9 @@ def chosen_view(context: PageContext, request: PageRequest) -> ChosenView:
     """Read the chosen view from the URL; ignore invalid values."""
     query = request.http.query_params
     if query.get("view") == "profile":
-        choice = choice_of(query, context.services.query.profile_methods())
+        named = query.get("method", "")
+        own = (named,) if is_own_name(named) and not is_reserved(named) else ()  # unknown names are reported
+        choice = choice_of(query, (*PRESETS, *own))
         return ChosenView(ChartView(), table=False, date="", profile=choice)
     return ChosenView(
         view_of(query, query.getlist("show")), query.get("view") == "table", query.get("date", "")[:10]
@@ -98,10 +102,13 @@ def _gather(context: PageContext, scope: Scope, symbol: str, chosen: ChosenView)
     alerts = services.query.alerts_history(
         scope, outlook.symbol, day, day, None, None, MAX_ALERTS, now_ns
     ).answer
-    drawn = None
+    drawn, methods = None, ()
     if chosen.profile is not None:
+        methods = services.query.profile_methods(scope)
         drawn = read_profile(services.query, scope, symbol, chosen.profile, outlook.product.zone, now_ns)
-    return Gathered(outlook, profile, alerts.alerts, _follows(context, scope, outlook, now_ns), drawn)
+    return Gathered(
+        outlook, profile, alerts.alerts, _follows(context, scope, outlook, now_ns), drawn, methods
+    )
 
 
 def _follows(context: PageContext, scope: Scope, outlook: Outlook, now_ns: int) -> bool:

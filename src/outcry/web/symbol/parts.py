@@ -74,7 +74,7 @@ class Gathered:
     """The data of a symbol's page, read in one database call.
 
     `follows`: whether the event stream's updates for the product are about the contract that the page shows. `chosen`:
-    the profile that replaces the chart, if one is chosen.
+    the profile that replaces the chart, if one is chosen. `methods`: names of presets that the profile can have.
     """
 
     outlook: Outlook
@@ -82,6 +82,7 @@ class Gathered:
     alerts: Sequence[AlertEntry]
     follows: bool
     chosen: ChosenProfile | None = None
+    methods: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +125,9 @@ def _main(
 ) -> dict[str, Any]:
     """Return the values of the middle of the page: profile, table or chart."""
     if chosen.profile is not None and found.chosen is not None:
-        methods = context.services.query.profile_methods()
         return {
             "profile_busy": found.chosen.busy,
-            **profile_values(outlook, chosen.profile, found.chosen, methods, formatter),
+            **profile_values(outlook, chosen.profile, found.chosen, found.methods, formatter),
         }
     table = _table(outlook, chosen, found.profile, formatter.clock.words)
     # the table also replaces the chart without scripts

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from outcry.answers.profile_sources import ProfileRequest
 from outcry.base.errors import InvalidParameter
 from outcry.market.ladder import BRACKET_MINUTES
-from outcry.market.methods import DALTON
+from outcry.market.methods import DALTON, PRESETS
 from outcry.market.profile_settings import BRACKET_CHOICES, MAX_ROW_TICKS, Hours
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.web.symbol.chart_view import ROWS
@@ -84,7 +84,17 @@ class ProfileChoice:
             method=self.method,
             delta=self.delta,
             anchor_ns=self.anchor_ns(zone),
+            named=self._named if self.method not in PRESETS else "",
         )
+
+    @property
+    def _named(self) -> str:
+        """Return the parameters with a chosen value, which replaces that of a user's own preset."""
+        usual = ProfileChoice()
+        chosen = {
+            "session": self.hours != usual.hours, "bracket": self.bracket != usual.bracket, "row": self.row is not None
+        }  # fmt: skip
+        return " ".join(name for name, is_chosen in chosen.items() if is_chosen)
 
     def anchor_ns(self, zone: str) -> int | None:
         """Return the anchor in ns UTC; None without one. Raises `InvalidParameter`."""

@@ -67,6 +67,10 @@ def _invalid(problem: InvalidParameter, choice: ProfileChoice, words: Words) -> 
         return words("The first day is after the last day. Swap them.")
     if problem.message_id == "invalid_parameter.from_missing":
         return words("The first day is missing. Enter both days.")
+    if parameter == "method":
+        return words(
+            "You have no saved setting named “%(value)s”. Choose another method.", value=choice.method
+        )
     if parameter == "anchor":
         return words("The anchor is not a time. Enter a date and a time of day.")
     typed = {"date": choice.date, "from": choice.first, "to": choice.last}.get(parameter, "")
