@@ -245,7 +245,7 @@ def test_levels_with_nothing_imported_name_the_reasons_and_the_remedies(tmp_path
     assert asked.stderr.splitlines() == [
         "outcry: No data for CL (no_licensed_source).",
         "  - No live feed is connected for CL.",
-        "  - No completed session of CL has been imported or recorded.",
+        "  - No complete session of CL is stored. A session with a hole does not count: the import names its holes.",
         "To fix this:",
         "  - Import a recording: outcry import FILE",
         f"  - Connect a live feed: {url}/broker-guide",

@@ -268,6 +268,19 @@ def test_invalid_rows_are_named_by_their_line(library, known, tmp_path) -> None:
     assert len(found.rows) == 130 - 8 + 1 - 1  # the blank line is none, the last is the 131st
 
 
+def test_notes_around_the_header_are_passed_over(library, known, tmp_path) -> None:
+    path = tmp_path / "ESH4_1min.csv"
+    lines = ["sep=;", "Exported by a platform, 2024", "", HEADER.replace(",", ";"), "--- page 1 ---"]
+    path.write_text("\n".join([*lines, *(calm(n).replace(",", ";") for n in range(20)), "x;1"]))
+    assert "no header" in refusal(library, known, path, stamp="open")
+    found = Opened(library, known, path, stamp="open", bad_rows="skip")
+    assert len(found.rows) == 20
+    assert found.counts.invalid == [
+        "line 5: 6 columns are expected, but the line has 1",
+        "line 26: 6 columns are expected, but the line has 2",
+    ]
+
+
 def test_more_invalid_rows_than_one_in_ten_refuse_the_table(library, known, tmp_path) -> None:
     good = [calm(n) for n in range(100)]
     bad = [minute(n, "4800,4799,4801,4800,1") for n in range(100, 112)]

@@ -287,3 +287,28 @@ def test_a_session_too_dense_for_a_hole() -> None:
     assert not has_no_gap(((0, 57, 60), (167, 57, 60)))  # Sunday's last hour and Monday's first
     assert not has_no_gap(((10, 59, 60), (11, 0, 60), (12, 59, 60)))
     assert has_no_gap(())
+
+
+@pytest.mark.parametrize(
+    ("every", "length", "found"), [(1, 21, []), (1, 22, [(100, 122)]), (2, 50, []), (2, 52, [(99, 152)])]
+)
+def test_the_first_session_of_an_own_product_speaks_for_itself(
+    every: int, length: int, found: list[tuple[int, int]]
+) -> None:
+    """Its default is one of ten minutes, in which 142 minutes are no hole.
+
+    It trades in every minute, so p is at least half of 1: 15 ÷ 0.693 = 21.6 minutes; or in every second one, so p is at
+    least 0.25: 15 ÷ 0.288 = 52.1. With every second minute, minute 99 has no trade either. Once an earlier session has
+    the same hours, it decides, and there one trade an hour is usual.
+    """
+    product = replace(ES, activity=(10, 5, 2))
+    session = rth()
+    minutes = minutes_of(session, (100, 100 + length), every=every)
+
+    def gaps(*recorded: Traded) -> list[tuple[int, int]]:
+        spans = unexplained(minutes, session, product, Usual(product, session, recorded), front=True)
+        return [tuple((at_ns - session.open_ns) // NANOS_PER_MINUTE for at_ns in span) for span in spans]
+
+    assert gaps() == found
+    thin = tuple((hour, 1, opened) for hour, _, opened in activity_of(minutes, session, product.zone))
+    assert gaps(Traded("ESU2024", date(2024, 6, 25), SessionKind.RTH, 1, thin)) == []

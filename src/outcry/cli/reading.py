@@ -24,7 +24,9 @@ _REASONS = {
     "no_connection": "No live feed is connected for {symbol}.",
     "embargo": "Completed sessions of {symbol} are under embargo. The first one is released at {until}.",
     "not_granted": "No grant gives this key access to completed sessions of {symbol}.",
-    "no_completed_session": "No completed session of {symbol} has been imported or recorded.",
+    "no_completed_session": (
+        "No complete session of {symbol} is stored. A session with a hole does not count: the import names its holes."
+    ),
 }
 
 

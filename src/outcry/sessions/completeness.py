@@ -27,6 +27,9 @@ _LIMIT = 15.0
 _BUSIEST = 0.95
 #: The front contract trades in at least this part of its usual minutes, even on a quiet day.
 _QUIETEST_FRONT = 0.15
+#: Without recorded sessions of the same hours, a regular session shows by itself how often its product trades: in at
+#: least this part of the share of minutes that it has in its median hour.
+_OWN_SHARE = 0.5
 #: Sessions of this many days count as recent; the default counts as one further hour.
 RECENT = timedelta(days=56)
 _DEFAULT_MINUTES = 60
@@ -42,6 +45,10 @@ class Usual:
     def __init__(self, product: Product, session: Session, recorded: Iterable[Traded]) -> None:
         self._product, self._kind = product, session.kind
         self._seen = recent_activity(recorded, session.kind, session.trade_date)
+
+    def knows(self, activity: Activity) -> bool:
+        """Return whether recent sessions have any of a session's hours of the week."""
+        return any(hour in self._seen for hour, _, _ in activity)
 
     def share(self, hour: int) -> float:
         """Return the usual share of minutes with a trade at an hour of the week.
@@ -113,12 +120,12 @@ def unexplained(
     activity of its own session also counts as usual. uncovered: times that no file or feed covers. There only the front
     contract's usual activity counts, even if the session was quiet.
     """
-    level = _level(activity_of(minutes, session, product.zone), usual, front=front)
+    level = _level(activity_of(minutes, session, product.zone), usual, session.kind, front=front)
     holes: list[Span] = []
     for first, last in _gaps(minutes, session):
         span = first * NANOS_PER_MINUTE, last * NANOS_PER_MINUTE
         outside = front and any(start < span[1] and span[0] < end for start, end in uncovered)
-        if _surprise(first, last, product.zone, usual, 1.0 if outside else level) > _LIMIT:
+        if _surprise(first, last, product.zone, usual, max(1.0, level) if outside else level) > _LIMIT:
             holes.append(span)
     return holes
 
@@ -132,13 +139,17 @@ def _gaps(minutes: Minutes, session: Session) -> Iterator[tuple[int, int]]:
             yield int(edges[at]) + 1, int(edges[at + 1])
 
 
-def _level(activity: Activity, usual: Usual, *, front: bool) -> float:
+def _level(activity: Activity, usual: Usual, kind: SessionKind, *, front: bool) -> float:
     """Return the session's activity as a share of the usual activity, at most 1.
 
-    It is the median over the hours with trades. Hours without trades do not count, because they may be a hole.
+    It is the median over the hours with trades. Hours without trades do not count, because they may be a hole. If no
+    recent session has these hours, the usual activity is a low default. Then a regular session that trades far more
+    often has a level above 1.
     """
     shares = [traded / (opened * usual.share(hour)) for hour, traded, opened in activity if traded]
     level = min(1.0, median(shares)) if shares else 1.0
+    if shares and kind is SessionKind.RTH and not usual.knows(activity):
+        level = max(level, _OWN_SHARE * median(shares))
     return max(level, _QUIETEST_FRONT) if front else level
 
 

@@ -383,8 +383,11 @@ def _day(at_ns: int) -> date:
 
 def open_table(path: Path, size: int, head: bytes, names: ContractNames, options: ReadOptions) -> FileReading:
     """Start reading a text table, compressed or not; `head` is its first decompressed bytes."""
-    totals = options.volume == TOTAL
-    dialect = sniff(read_head(path, head, format_name=options.format, totals=totals, dates=options.dates))
+    found = read_head(
+        path, head, format_name=options.format, totals=options.volume == TOTAL, dates=options.dates,
+        skip=options.bad_rows == bad_rows.SKIP,
+    )  # fmt: skip
+    dialect = sniff(found)
     dialect = apply_options(dialect, options)
     check_options(path, dialect, options)
 

@@ -15,6 +15,8 @@ from outcry.recordings.formats.time_format import TimeFormat
 from outcry.trades.records import Quality
 
 NEW_YORK = "America/New_York"
+#: With `--bad-rows skip`, the header may follow this many lines of notes; it has at least so many known names.
+_MOST_NOTES, _HEADER_NAMES = 20, 3
 BAR_ROLES = ("open", "high", "low", "close", "volume")
 GENERIC = "csv"
 #: Values of `--volume`, and of `--dates`.
@@ -134,9 +136,13 @@ class Head:
 
 
 def read_head(
-    path: Path, head: bytes, *, format_name: str | None = None, totals: bool = False, dates: str | None = None
-) -> Head:
-    """Split the first lines of a table; raise `FileRefused` for bytes that are not text."""
+    path: Path, head: bytes, *, format_name: str | None = None, totals: bool = False, dates: str | None = None,
+    skip: bool = False,
+) -> Head:  # fmt: skip
+    """Split the first lines of a table; raise `FileRefused` for bytes that are not text.
+
+    skip: pass over notes before the header, and before the first row.
+    """
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise FileRefused(path, "byte 0", "the text is UTF-16", "save it as UTF-8")
     cut = head.rfind(b"\n")
@@ -151,6 +157,8 @@ def read_head(
     lines = [(n, line.rstrip("\r")) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
         raise FileRefused(path, "", "the file has only blank lines")
+    if skip:
+        lines = _without_notes(lines)
     number, first = lines[0]
     delimiter = max(",;\t|", key=first.count)
     split = [_fields(line, delimiter) for _, line in lines[:2]]
@@ -159,6 +167,19 @@ def read_head(
     names = {name.lower(): index for index, name in reversed(list(enumerate(split[0])))}
     second = split[1] if len(split) > 1 else []
     return Head(path, number, delimiter, split[0], second, names, format_name, totals, dates)
+
+
+def _without_notes(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Return numbered lines without notes before the header, and between it and the first row with as many columns."""
+    known = {name for names in NAMES.values() for name in names}
+    for index, (_, line) in enumerate(lines[:_MOST_NOTES]):
+        delimiter = max(",;\t|", key=line.count)
+        fields = _fields(line, delimiter)
+        if len({name.lower().removesuffix("_utc") for name in fields} & known) >= _HEADER_NAMES:
+            later = lines[index + 1 :]
+            rows = [at for at, (_, row) in enumerate(later) if len(_fields(row, delimiter)) == len(fields)]
+            return [lines[index], *(later[rows[0] :] if rows else later)]
+    return lines
 
 
 def _with_time(header: list[str], row: list[str]) -> list[str]:
