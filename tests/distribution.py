@@ -36,6 +36,7 @@ SECONDS = {
     "tests/e2e/test_agent.py": 100,
     "tests/golden/test_replayed_sessions.py": 90,
     "tests/e2e/test_live_determinism.py": 60,
+    "tests/e2e/test_vendor_files.py": 60,
     "tests/arch/test_installation.py": 60,
     "tests/e2e/test_portable.py": 55,
     "tests/arch/test_without_cluster.py": 50,
