@@ -210,6 +210,7 @@ ANSWERS: dict[str, Answer] = {
                 sector="equity index",
                 tick_size=0.25,
                 tick_value=12.5,
+                size_step=1,
                 months="HMUZ",
                 micro=["MES"],
                 rth="09:30-16:15",

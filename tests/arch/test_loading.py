@@ -39,7 +39,7 @@ PLACES = {
     "needs private parts of a library, which another version may lack": {"http/server.py"},
     "an extra": {
         "__main__.py", "library/__init__.py", "library/files.py", "library/plot.py",
-        "recordings/formats/file_library.py",
+        "recordings/formats/file_library.py", "trades/own_tables.py",
     },
 }  # fmt: skip
 

@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
+from outcry.app.installation import open_installation
+from outcry.app.settings import read_settings
 from outcry.cli import app
 from outcry.cli.mendable import MENDABLE
+from outcry.live.file_log import FileLog
 from outcry.market.hours import read_windows, windows_text
+from outcry.market.snapshot import load
+from outcry.sessions.product_units import UnitsChanged
 from outcry.trades.reference_tables import BadReference, load_reference
 
 DAY = "ts,price,size\n2026-11-19T09:00:00Z,5600,1\n2026-11-19T15:00:00Z,5610,2\n"
@@ -131,3 +136,86 @@ def test_check_counts_the_stored_sessions_of_other_hours(
     capsys.readouterr()
     run("instruments check")
     assert capsys.readouterr().err == ""
+
+
+def test_check_finds_a_moved_break(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Hong Kong: regular hours from 9:15 to 16:30 as before, but the lunch break ends half an hour later."""
+    run("instruments add HSI")
+    recording = tmp_path / "HSIX6.csv"
+    recording.write_text("ts,price,size\n2026-11-19T02:00:00Z,25000,1\n2026-11-19T07:00:00Z,25010,2\n")
+    assert run(f"import {recording}") == 0
+    table = folder / "instruments" / "sessions.csv"
+    assert "12:00 13:00-16:30" in table.read_text()
+    table.write_text(table.read_text().replace("12:00 13:00-16:30", "12:00 13:30-16:30"))
+    capsys.readouterr()
+    assert run("instruments check") == 0
+    assert "of HSI from 2026-11-19 to 2026-11-" in capsys.readouterr().err
+    assert run("refold") == 0
+    capsys.readouterr()
+    assert run("instruments check") == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_changed_tick_is_named_by_check_doctor_and_at_start(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("instruments add FESX")
+    recording = tmp_path / "FESXZ6.csv"
+    recording.write_text(DAY)
+    assert run(f"import {recording}") == 0
+    table = folder / "instruments" / "products.csv"
+    row = table.read_text()
+    table.write_text(row.replace(",1,10,", ",0.5,10,"))
+    assert table.read_text() != row
+    capsys.readouterr()
+    assert run("instruments check") == 1
+    said = "tick of FESX is 0.5, but its stored data was recorded with 1. Set it back to 1."
+    assert said in capsys.readouterr().err
+    assert run("doctor") == 1
+    assert said in capsys.readouterr().out
+    with pytest.raises(UnitsChanged, match="tick of FESX"):
+        run("keys list")
+    assert UnitsChanged in MENDABLE
+
+
+def test_refold_computes_sessions_with_a_changed_tick(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Stored levels count in ticks: 5600 and 5610 are rows 5600 and 5610 of tick 1, and 11200 and 11220 of tick 0.5."""
+    run("instruments add FESX")
+    recording = tmp_path / "FESXZ6.csv"
+    recording.write_text(DAY)
+    assert run(f"import {recording}") == 0
+    log = FileLog(folder / "live")
+    with log.exclusively():
+        log.append("0/exchange/FESXZ2026", 0, 1, b"entry")
+        log.append("0/exchange/ESZ2026", 0, 1, b"entry")
+    table = folder / "instruments" / "products.csv"
+    table.write_text(table.read_text().replace(",1,10,", ",0.5,10,"))
+    assert run("refold") == 0
+    with open_installation(read_settings()) as installation:
+        (session,) = installation.store.all_sessions()
+        ladder = load(session.profile)
+        assert (ladder.low_ticks, ladder.low_ticks + len(ladder.volume) - 1) == (11200, 11220)
+    assert FileLog(folder / "live").keys() == ["0/exchange/ESZ2026"]
+    assert run("instruments check") == 0
+
+
+def test_a_removed_product_is_named_and_comes_back_only_with_its_tick(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The example has tick 1; the operator's row had 0.5 when the file was imported."""
+    run("instruments add FESX")
+    table = folder / "instruments" / "products.csv"
+    table.write_text(table.read_text().replace(",1,10,", ",0.5,10,"))
+    recording = tmp_path / "FESXZ6.csv"
+    recording.write_text(DAY)
+    assert run(f"import {recording}") == 0
+    for path in (folder / "instruments").glob("*.csv"):
+        path.unlink()
+    capsys.readouterr()
+    assert run("instruments check") == 0
+    assert "No table has FESX, so 1 stored session of FESX" in capsys.readouterr().err
+    assert run("instruments add FESX") == 1
+    assert "recorded with 0.5" in capsys.readouterr().err
+    assert not list((folder / "instruments").glob("*.csv"))

@@ -186,6 +186,9 @@ def test_it_is_imported_answered_and_pushed(installation: Installation, thursday
         assert {row["price"]: row["volume"] for row in live["rows"]}[90040.0] == 0.5
         (state,) = [one for one in service.get("/api/symbols")["symbols"] if one["symbol"] == "BTC-PERP"]
         assert (state["contract"], state["months"], state["live"]) == ("BTC-PERP", "", True)
+        steps = {one["symbol"]: one["sizeStep"] for one in service.get("/api/symbols")["symbols"]}
+        assert steps.pop("BTC-PERP") == 0.001
+        assert set(steps.values()) == {1}
 
 
 def test_its_recording_is_replayed(thursday: Path) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from outcry.market.calendar import SessionKind
-from outcry.trades.example_tables import CannotAdd, add_examples, examples
-from outcry.trades.reference_tables import BadReference, load_reference
+from outcry.trades.example_tables import CannotAdd, examples, with_examples
+from outcry.trades.own_tables import replace_tables
+from outcry.trades.reference_tables import BadReference, Reference, load_reference
 
 HEADER = (
     "root,name,exchange,sector,parent,tick,multiplier,unit,months,serial,skipped,zone,settle,expiry_rule,"
@@ -18,6 +19,12 @@ HOURS = """\
 roots,variant,days,valid_from,valid_to,globex,rth,source,checked_on,note
 MINE,,Mon-Fri,2012-01-01,,09:00-15:00,09:00-15:00,me,2026-11-23,
 """
+
+
+def add_examples(folder: Path, roots: list[str]) -> tuple[Reference, tuple[Path, ...]]:
+    """Add examples to the tables of a data folder; return the reference data and the written files."""
+    reference, drafts, based_on = with_examples(folder, roots)
+    return reference, replace_tables(folder, drafts, based_on)
 
 
 @pytest.fixture

@@ -178,6 +178,7 @@ _CHOSEN: Mapping[str, tuple[str, ...]] = {
     "code": ("unauthorized", "no_licensed_source"),
     "broker": ("databento", "tradovate"),
     "form": ("name", "rotate", "revoke"),
+    "root": ("ES", "6E"),
 }
 #: More to see than the bare address shows: other views of a page, and pages that need something in their address.
 _MORE: Mapping[str, tuple[str, ...]] = {

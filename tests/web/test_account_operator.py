@@ -16,6 +16,9 @@ PAGES = (
     "/operator/users/invited",
     "/operator/data",
     "/operator/feeds",
+    "/operator/instruments",
+    "/operator/instruments/edit",
+    "/operator/instruments/products/ES",
 )
 FORMS = (
     "/operator/users/invite",
@@ -25,6 +28,8 @@ FORMS = (
     "/operator/users/invitations/1/withdraw",
     "/operator/data/grants",
     "/operator/data/grants/1/remove",
+    "/operator/instruments/examples",
+    "/operator/instruments/edit",
 )
 GRANT = {
     "grantee": "everyone", "tier": "free", "email": "", "scope": "completed", "embargo_hours": "48",

@@ -25,6 +25,7 @@ from outcry.answers.scanning import ScanRow
 from outcry.answers.selection import ResolvedSymbol, Selector, utc_date
 from outcry.answers.session_view import SessionView
 from outcry.base.errors import InvalidParameter, MissingSymbol, NoLicensedSource, NotFound, UnknownSymbol
+from outcry.base.sizes import size
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.registry import Registry, VisibleChannel
 from outcry.live.store import LiveStore
@@ -293,6 +294,7 @@ class Query:
         return SymbolState(
             symbol=product.root, name=product.name, exchange=product.exchange, sector=product.sector,
             tick_size=number(product.tick_e9), tick_value=number(product.tick_value_e9), months=product.months,
+            size_step=size(1, product.size_step_e9),
             micro=[micro.root for micro in self._universe.products.values() if micro.parent == product.root],
             rth=self._hours_of(product, utc_date(now_ns)), time_zone=product.zone,
             contract=seen.channel.key.contract.key if seen else contract,

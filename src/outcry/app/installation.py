@@ -32,13 +32,17 @@ from outcry.delivery.fan_out import OutboxEntries
 from outcry.delivery.sink import Sink
 from outcry.live.background_log import BackgroundLog
 from outcry.live.file_log import FileLog
+from outcry.live.log_files import names_in
 from outcry.live.registry import Registry
 from outcry.live.store import LiveStore
 from outcry.people.preset_store import SqlPresets
 from outcry.people.store import SqlIdentityStore
 from outcry.recordings.session_trades import ReadTape
+from outcry.sessions.instrument_tables import InstrumentTables
+from outcry.sessions.product_units import check_units
 from outcry.sessions.store import SqlStore
 from outcry.sessions.store_model import TapeFile
+from outcry.trades.own_tables import finish_update
 from outcry.trades.records import Quality, Rows
 from outcry.trades.reference_tables import Reference, load_reference
 
@@ -53,8 +57,9 @@ LOG_FOLDER = "live"
 class Installation:
     """An opened installation: settings, database and the parts that all users share.
 
-    sink: the demo's own receiver of webhooks. steady_ns: the monotonic clock that request limits use. market_clock: the
-    clock of the market, which the demo simulates.
+    tables_folder: data folder with the operator's own instruments. sink: the demo's own receiver of webhooks.
+    steady_ns: the monotonic clock that request limits use. market_clock: the clock of the market, which the demo
+    simulates.
     """
 
     settings: Settings
@@ -70,6 +75,7 @@ class Installation:
     registry: Registry
     alerts: LiveStore
     query: Query
+    tables_folder: Path
     secret: bytes = field(repr=False)
     sink: Sink | None = None
     steady_ns: Callable[[], int] = time.monotonic_ns
@@ -111,6 +117,15 @@ class Installation:
         )
 
     @cached_property
+    def tables(self) -> InstrumentTables:
+        """The operator's own tables of instruments, to check and change them."""
+        folder = self.settings.folder
+        return InstrumentTables(
+            self.tables_folder, self.settings.session_variants, self.store, self.database, self.reference,
+            lambda: names_in(folder / LOG_FOLDER),
+        )  # fmt: skip
+
+    @cached_property
     def vault(self) -> Vault:
         """The vault of broker credentials. Raises `BadVaultKeys`."""
         return vault_of(self.settings, SqlVaultStore(self.database), self.clock)
@@ -119,12 +134,15 @@ class Installation:
 @contextmanager
 def open_installation(
     settings: Settings, clock: Clock | None = None, market_clock: Callable[[Reference], Clock] | None = None,
-    sink: Sink | None = None, steady_ns: Callable[[], int] = time.monotonic_ns,
+    sink: Sink | None = None, steady_ns: Callable[[], int] = time.monotonic_ns, tables_folder: Path | None = None,
+    *, refolds: bool = False,
 ) -> Generator[Installation]:  # fmt: skip
     """Open an installation and migrate its database; close everything at the end of the block.
 
+    `tables_folder`: data folder with the operator's own instruments, if it is another one, as in the demo.
     `market_clock`: builds the clock of a market that does not run in real time. `steady_ns`: the monotonic clock of
-    request limits. Raises `OSError`, `SchemaTooNew`, `NotUnicode`, `BadReference`, `MissingSecret`, and SQLAlchemy's
+    request limits. `refolds`: whether the caller mends a changed tick of stored data, which is refused otherwise.
+    Raises `OSError`, `SchemaTooNew`, `NotUnicode`, `BadReference`, `UnitsChanged`, `MissingSecret`, and SQLAlchemy's
     error for an invalid database URL.
     """
     folder = settings.folder
@@ -135,10 +153,15 @@ def open_installation(
     store, alerts, registry = SqlStore(database), LiveStore(database, OutboxEntries()), Registry()
     clock = clock or SystemClock()
     try:
-        reference = load_reference(folder, variants=settings.session_variants)
+        finish_update(tables_folder or folder)
+        reference = load_reference(tables_folder or folder, variants=settings.session_variants)
         if not settings.database_url:
             _keep_private(folder / DATABASE_FILE)
         prepare(engine)
+        if market_clock is None:  # each start of the demo deletes its data
+            # A cluster has its live streams in NATS, where nothing ends those with the earlier tick.
+            mends = refolds and not settings.database_url
+            check_units(database, reference.universe.products, names_in(folder / LOG_FOLDER), refolds=mends)
         secret = server_secret(settings, SqlIdentityStore(database))
         yield Installation(
             settings=settings,
@@ -156,6 +179,7 @@ def open_installation(
             secret=secret,
             sink=sink,
             steady_ns=steady_ns,
+            tables_folder=tables_folder or folder,
             query=Query(
                 store,
                 reference.universe,

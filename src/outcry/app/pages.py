@@ -78,12 +78,11 @@ def pages_of(
             universe=reference.universe, keys=installation.keys,
             licences=installation.licences, identity=accounts.identity, subscriptions=accounts.subscriptions,
             consent=accounts.consent, browser_sessions=accounts.browser_sessions, connections=connections,
-            usage=usage, datasets=Datasets(installation.store, reference.universe.products),
-            presets=SqlPresets(installation.database),
-            limiter=limiter,
+            usage=usage, datasets=Datasets(installation.store, reference.universe.products), tables=installation.tables,
+            presets=SqlPresets(installation.database), limiter=limiter,
             clock=installation.clock, market_clock=installation.market_clock,
             event_log=event_log, form_secret=derived(installation.secret, "forms"), openapi=build_document,
             visitor=visitor, public_url=installation.settings.public_url, demo=installation.simulated,
-            sink=installation.sink,
+            sink=installation.sink, clustered=bool(installation.settings.cluster),
         )
     )  # fmt: skip

@@ -26,7 +26,8 @@ from outcry.cli.backup_rotation import LOCK, complete, installation_id, new_back
 from outcry.database.database import DATABASE_FILE
 from outcry.live.log_files import paths_of
 from outcry.live.log_segments import NoFrame, next_frame, open_segment, walk
-from outcry.trades.reference_tables import INSTRUMENTS_FOLDER
+from outcry.trades.own_tables import INSTRUMENTS_FOLDER, read_own_tables
+from outcry.trades.reference_tables import BadReference
 
 #: Maximum attempts. The copy is repeated if a running service replaces files meanwhile.
 _TRIES = 10
@@ -186,13 +187,22 @@ def _copied(settings: Settings, folder: Path) -> Iterator[str]:
     for name in _PLAIN:
         if (source / name).is_file():
             shutil.copyfile(source / name, folder / name)
-    for path in sorted((source / INSTRUMENTS_FOLDER).glob("*.csv")):
-        (folder / INSTRUMENTS_FOLDER).mkdir(exist_ok=True)
-        shutil.copyfile(path, folder / INSTRUMENTS_FOLDER / path.name)
+    _copy_own_tables(source, folder)
     yield from (
         f"Tape file {source / TAPE_FOLDER / name} is missing. Import its recording again." for name in missing
     )
     yield from _damaged(source, folder)
+
+
+def _copy_own_tables(source: Path, folder: Path) -> None:
+    """Copy the operator's tables of instruments as one state, or byte by byte if they cannot be read."""
+    try:
+        texts = {name: text.encode() for name, text in read_own_tables(source).texts.items()}
+    except BadReference:
+        texts = {path.name: path.read_bytes() for path in (source / INSTRUMENTS_FOLDER).glob("*.csv")}
+    for name, data in texts.items():
+        (folder / INSTRUMENTS_FOLDER).mkdir(exist_ok=True)
+        (folder / INSTRUMENTS_FOLDER / name).write_bytes(data)
 
 
 def _copy_database(uri: str, target: Path) -> None:

@@ -54,8 +54,11 @@ def demo_settings(settings: Settings, *, chosen: bool) -> Settings:
 
 
 @contextmanager
-def open_demo(settings: Settings) -> Generator[Serving]:
-    """Open the folder, simulate past sessions and create a key. Raises `BadSettings` for a folder with real data."""
+def open_demo(settings: Settings, tables_folder: Path | None = None) -> Generator[Serving]:
+    """Open the folder, simulate past sessions and create a key. Raises `BadSettings` for a folder with real data.
+
+    tables_folder: data folder with the operator's own instruments, if it is another one.
+    """
     from outcry.delivery.sink_server import receiver  # noqa: PLC0415 - needed by the demo only
     from outcry.feeds.simulator.clock import DemoClock  # noqa: PLC0415
     from outcry.feeds.simulator.feed import SimulatorFeed  # noqa: PLC0415
@@ -66,12 +69,13 @@ def open_demo(settings: Settings) -> Generator[Serving]:
 
     def begin_clock(reference: Reference) -> DemoClock:
         market = SimulatedMarket(SEED, reference.universe.products, reference.calendar)
-        return DemoClock(SystemClock(), reference.calendar, market.roots)
+        # Own instruments may have hours and holidays at which the demo should not stop.
+        return DemoClock(SystemClock(), reference.calendar, market.packaged_roots)
 
     with (
         receiver(settings.folder, SystemClock()) as sink,
         open_installation(
-            _admitting(settings, sink), market_clock=begin_clock, sink=sink.sink
+            _admitting(settings, sink), market_clock=begin_clock, sink=sink.sink, tables_folder=tables_folder
         ) as installation,
         installation.log.exclusively(),
     ):

@@ -21,12 +21,14 @@ from outcry.database.migrate import HEAD, SchemaTooNew
 from outcry.database.schema import metadata
 from outcry.delivery.fan_out import OutboxEntries
 from outcry.live.entries import decode
+from outcry.live.log_files import names_in
 from outcry.live.log_inspection import inspect_logs, quarantined_files
 from outcry.live.store import LiveStore
 from outcry.live.stream_snapshot import SnapshotDamaged, unsealed
 from outcry.market.snapshot import SnapshotMismatch, load
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.recordings.verification import verified, verified_contributions
+from outcry.sessions.instrument_tables import check_stored
 from outcry.trades.reference_tables import INSTRUMENTS_FOLDER, BadReference, load_reference
 
 #: Maximum number of lines about one damaged database.
@@ -86,7 +88,7 @@ def _folder(found: Inspection) -> Iterator[str]:
     settings = found.settings
     yield f"data folder\t{settings.folder}"
     yield f"free space\t{shutil.disk_usage(settings.folder).free // 2**20:,} MiB"
-    yield from _reference(settings)
+    yield from _reference(found)
     if settings.private_hosts:
         yield f"webhooks\tprivate hosts are allowed (for development): {settings.private_hosts}"
     secret = settings.folder / SECRET_FILE
@@ -94,8 +96,12 @@ def _folder(found: Inspection) -> Iterator[str]:
         yield f"{_FAULT}{secret} is readable by other users. Run: chmod 600 {secret}"
 
 
-def _reference(settings: Settings) -> Iterator[str]:
-    """Check the reference tables, and yield the operator's own instruments and calendars that end within a year."""
+def _reference(found: Inspection) -> Iterator[str]:
+    """Check the reference tables, also against stored data.
+
+    Yields the operator's own instruments, calendars that end within a year, and sessions of other hours.
+    """
+    settings = found.settings
     try:
         reference = load_reference(settings.folder, variants=settings.session_variants)
     except BadReference as problem:
@@ -111,6 +117,16 @@ def _reference(settings: Settings) -> Iterator[str]:
         yield (
             f"holidays\tof {calendar} are known until {last} only; update Outcry, or add rows to "
             f"{settings.folder / INSTRUMENTS_FOLDER / 'holidays.csv'}"
+        )
+    if found.migration is None:
+        return
+    stored = check_stored(reference, found.store, found.database, names_in(settings.folder / LOG_FOLDER))
+    yield from (f"{_FAULT}{one.text}" for one in stored.changed)
+    for one in stored.outdated:
+        reason = "have other hours than the tables; stop the service and run `outcry refold`"
+        yield (
+            f"sessions\t{one.count} of {one.root} from {one.first} to {one.last} "
+            f"{reason if one.known else 'cannot be used, because no table has the product'}"
         )
 
 

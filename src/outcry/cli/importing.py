@@ -1,7 +1,7 @@
 """`outcry import` and `outcry refold`: store market data from files, and recompute sessions."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from outcry.app.installation import Installation, open_installation
+from outcry.app.installation import LOG_FOLDER, Installation, open_installation
 from outcry.app.settings import read_settings
 from outcry.base.sizes import size
 from outcry.base.timestamps import iso_timestamp
@@ -18,12 +18,14 @@ from outcry.cli.imports import forget_imports, list_imports
 from outcry.cli.reading_options import AS_IT_SAYS, Reading
 from outcry.cli.tables import Output, RowsOutput, StreamedRows, print_rows
 from outcry.database.errors import StoreBusy
+from outcry.live.log_files import names_in
 from outcry.market.calendar import SessionKind
 from outcry.people.email_address import is_email, spellings
 from outcry.recordings.file_model import INVALID, FileRefused, ReadOptions, shown
 from outcry.recordings.import_report import FileReport
 from outcry.recordings.tape_errors import TapeDamaged, TapeInUse
 from outcry.sessions.completeness import hole_text
+from outcry.sessions.product_units import changed_units, is_of, store_units
 
 #: Maximum number of gaps of one file that are printed as sentences. The `holes` column lists all of them.
 _MAX_SHOWN = 5
@@ -226,6 +228,8 @@ def refold(*, output: Output = None, data: str | None = None) -> int:
     remaining contracts still have their earlier levels. Damaged tape files are listed on standard error, and the exit
     status is 1. Their sessions stay as they were.
 
+    If the tick of a product has changed, its live streams are ended, and the service must be stopped.
+
     Parameters
     ----------
     data
@@ -243,8 +247,27 @@ def refold(*, output: Output = None, data: str | None = None) -> int:
             for fault in done.faults:
                 report(fault)
 
-    with open_installation(read_settings(data=data)) as installation:
+    with open_installation(read_settings(data=data), refolds=True) as installation:
+        products = installation.reference.universe.products
+        streams = names_in(installation.settings.folder / LOG_FOLDER)
+        changed = changed_units(installation.database, products, streams)
+        if changed:
+            _end_streams(installation, {one.root for one in changed})
         print_rows(REFOLDED, rows(), output)
         for row in (*installation.store.damaged(), *installation.alerts.damaged()):
             report(row.text())
+        if changed and not faults:
+            store_units(installation.database, products)
     return 1 if faults else 0
+
+
+def _end_streams(installation: Installation, roots: Collection[str]) -> None:
+    """Delete the logs and states of all live streams of products, which count in ticks of their earlier size."""
+    alerts = installation.alerts
+    with installation.log.exclusively():
+        streams = {*installation.log.keys(), *alerts.streams()}
+        for key in streams:
+            if any(is_of(root, key.rpartition("/")[2]) for root in roots):
+                alerts.forget_snapshot(key)
+                alerts.forget_stream(key)
+                installation.log.forget(key)

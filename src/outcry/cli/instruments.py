@@ -1,25 +1,29 @@
 """`outcry instruments …`: the products, and the operator's own tables of them (`instruments/` of the data folder)."""
 
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, date, datetime
 from itertools import islice
-from pathlib import Path
 
 from cyclopts import App
 
-from outcry.app.inspection import NoInstallation, check_installed, inspect_installation
+from outcry.app.inspection import TAPE_FOLDER, NoInstallation, check_installed, inspect_installation
+from outcry.app.installation import LOG_FOLDER
 from outcry.app.settings import Settings, read_settings
 from outcry.base.clock import SystemClock
 from outcry.cli.columns import INSTRUMENT, INSTRUMENTS, OWN_INSTRUMENTS
 from outcry.cli.tables import Cell, Output, print_rows
+from outcry.live.log_files import names_in
 from outcry.market.calendar import Calendar
 from outcry.market.hours import days_text, windows_text
 from outcry.market.instruments import Product, UnknownName
 from outcry.market.units import NANOS_PER_SECOND, price_text
-from outcry.sessions.store_model import SessionRow
-from outcry.trades.example_tables import CannotAdd, add_examples, examples
-from outcry.trades.reference_tables import INSTRUMENTS_FOLDER, Reference, load_reference
+from outcry.sessions.instrument_tables import InstrumentTables, StoredCheck
+from outcry.sessions.product_units import UnitsChanged
+from outcry.trades.example_tables import CannotAdd, examples, with_examples
+from outcry.trades.own_tables import INSTRUMENTS_FOLDER, replace_tables
+from outcry.trades.reference_tables import Reference, load_reference
 
 _PACKAGED, _EXAMPLE = "packaged", "example"
 #: What a row of each own table replaces, if the package has the product.
@@ -92,18 +96,26 @@ def add(*names: str, output: Output = None, data: str | None = None) -> int:
     settings = read_settings(data=data)
     roots = tuple(dict.fromkeys(name.upper() for name in names))
     try:
-        reference, written = add_examples(settings.folder, roots, variants=settings.session_variants)
-    except CannotAdd as problem:
+        with _open_check(settings) as tables:
+            if tables is None:
+                reference, drafts, based_on = with_examples(
+                    settings.folder, roots, variants=settings.session_variants
+                )
+                replace_tables(settings.folder, drafts, based_on)
+                written, found = tuple(drafts), StoredCheck()
+            else:
+                reference, written, found = tables.add_examples(roots)
+    except (CannotAdd, UnitsChanged) as problem:
         return _refuse(f"{problem} Nothing was changed.")
     print_rows(INSTRUMENTS, (_row(reference.universe.products[root]) for root in roots), output)
-    for path in written:
-        print(f"Written: {path}", file=sys.stderr)
+    for name in written:
+        print(f"Written: {settings.folder / INSTRUMENTS_FOLDER / name}", file=sys.stderr)
     print(
         "The values are from general knowledge. Compare them with the specification of your exchange and correct the "
         "tables. Then run `outcry instruments check`, and restart `outcry serve`.",
         file=sys.stderr,
     )
-    _warn_of_outdated(settings, reference, roots)
+    _warn(found)
     return 0
 
 
@@ -111,8 +123,8 @@ def add(*names: str, output: Output = None, data: str | None = None) -> int:
 def check(data: str | None = None, *, output: Output = None) -> int:
     """Check your own tables and list the products they apply to: root, own tables, what they replace of ours.
 
-    An invalid row is reported with file, row, column and reason, and the exit status is 1. A warning counts the stored
-    sessions that were computed with other hours.
+    An invalid row is reported with file, row, column and reason, and the exit status is 1. So is a tick or size step
+    that differs from stored data. A warning counts the stored sessions that were computed with other hours.
 
     Parameters
     ----------
@@ -135,8 +147,10 @@ def check(data: str | None = None, *, output: Output = None) -> int:
             "add`.",
             file=sys.stderr,
         )
-    _warn_of_outdated(settings, reference, own)
-    return 0
+    with _open_check(settings) as tables:
+        found = tables.check()[1] if tables else StoredCheck()
+    _warn(found)
+    return _refuse_changed(found)
 
 
 def _reference(settings: Settings) -> Reference:
@@ -204,31 +218,43 @@ def _fields(product: Product, calendar: Calendar, today: date) -> Iterator[tuple
         yield f"holiday {day.day}", f"{day.name}: {kind} ({day.source}, {day.checked_on}; {day.table})"
 
 
-def _warn_of_outdated(settings: Settings, reference: Reference, roots: Collection[str]) -> None:
-    """Name on standard error the stored sessions of products whose hours differ from those of the tables."""
-    if not roots:
-        return
+def _open_check(settings: Settings) -> AbstractContextManager[InstrumentTables | None]:
+    """Open the stored data for comparison; None if there is no database. Say so if there is other data."""
     try:
         check_installed(settings)
     except NoInstallation as problem:
-        if Path(settings.folder / "tape").is_dir():
+        if (settings.folder / TAPE_FOLDER).is_dir():
             print(f"warning: Stored sessions were not compared. {problem}", file=sys.stderr)
-        return
+        return nullcontext()
+    return _opened(settings)
+
+
+@contextmanager
+def _opened(settings: Settings) -> Generator[InstrumentTables]:
     with inspect_installation(settings) as found:
-        stored = [row for row in found.store.all_sessions() if row.root in roots]
-    for root in roots:
-        days = sorted({row.trade_date for row in stored if row.root == root and _outdated(row, reference)})
-        if days:
-            count = sum(row.root == root and _outdated(row, reference) for row in stored)
+        yield InstrumentTables(
+            settings.folder, settings.session_variants, found.store, found.database, _reference(settings),
+            lambda: names_in(settings.folder / LOG_FOLDER),
+        )  # fmt: skip
+
+
+def _warn(found: StoredCheck) -> None:
+    """Name on standard error the stored sessions that were computed with other hours than those of the tables."""
+    for one in found.outdated:
+        sessions = "session" if one.count == 1 else "sessions"
+        which = f"{one.count} stored {sessions} of {one.root} from {one.first} to {one.last}"
+        if one.known:
+            has = "has" if one.count == 1 else "have"
             print(
-                f"warning: {count} stored {'session' if count == 1 else 'sessions'} of {root} from {days[0]} to "
-                f"{days[-1]} {'has' if count == 1 else 'have'} other hours than the tables. Stop the service and run "
-                "`outcry refold`.",
+                f"warning: {which} {has} other hours than the tables. Stop the service and run `outcry refold`.",
                 file=sys.stderr,
             )
+        else:
+            print(f"warning: No table has {one.root}, so {which} cannot be used.", file=sys.stderr)
 
 
-def _outdated(row: SessionRow, reference: Reference) -> bool:
-    """Return whether a stored session has another open or close than its product's tables now state."""
-    session = reference.calendar.session(row.root, row.trade_date, row.kind)
-    return session is None or (session.open_ns, session.close_ns) != (row.open_ns, row.close_ns)
+def _refuse_changed(found: StoredCheck) -> int:
+    """Name on standard error the ticks and size steps that differ from stored data. Return the exit status."""
+    for one in found.changed:
+        print(f"outcry instruments: {one.text}", file=sys.stderr)
+    return 1 if found.changed else 0

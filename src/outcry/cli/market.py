@@ -11,7 +11,6 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,6 +29,7 @@ from outcry.market.units import NANOS_PER_SECOND
 from outcry.people.email_address import is_email
 from outcry.people.store import SqlIdentityStore
 from outcry.trades.feed import FeedLost
+from outcry.trades.own_tables import INSTRUMENTS_FOLDER, PRODUCTS, read_own_tables, replace_tables
 
 if TYPE_CHECKING:
     from outcry.app.people import People
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 #: Email address of the market's user, if the first start names no other.
 EMAIL = "me@localhost.localdomain"
 _BROKER = ADAPTER.broker.id
-_INSTRUMENTS = "instruments"
 
 
 class TermsNotAccepted(BadSettings):
@@ -90,13 +89,12 @@ class Consent:
 
 def write_instruments(settings: Settings, consent: Consent) -> None:
     """Write the tables of the market's instruments, unless the folder has them. Raises `BadSettings`."""
-    folder = settings.folder / _INSTRUMENTS
-    products = folder / "products.csv"
-    if products.is_file():
-        if EXCHANGE not in products.read_text(encoding="utf-8"):
+    own = read_own_tables(settings.folder).texts
+    if PRODUCTS in own:
+        if EXCHANGE not in own[PRODUCTS]:
             raise BadSettings(
-                f"{products} has other instruments. Choose another folder with --data, or add products of the exchange "
-                f"{EXCHANGE} (docs/guides/free-market.md)."
+                f"{settings.folder / INSTRUMENTS_FOLDER / PRODUCTS} has other instruments. Choose another folder with "
+                f"--data, or add products of the exchange {EXCHANGE} (docs/guides/free-market.md)."
             )
         return
     from outcry.feeds.hyperliquid.instruments import read_listed, tables  # noqa: PLC0415 - imports an HTTP client
@@ -108,17 +106,8 @@ def write_instruments(settings: Settings, consent: Consent) -> None:
     except FeedLost as problem:
         raise BadSettings(f"The instruments cannot be read: {problem}. Try again later.") from None
     today = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC).date()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for name, text in sorted(
-        tables(listed, today).items(), reverse=True
-    ):  # products last: they mark the set complete
-        _write(folder / name, text)
-
-
-def _write(path: Path, text: str) -> None:
-    draft = path.with_suffix(".draft")
-    draft.write_text(text, encoding="utf-8", newline="\n")
-    draft.replace(path)
+    settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    replace_tables(settings.folder, tables(listed, today))
 
 
 def _connect(installation: Installation, owner: str, consent: Consent) -> str:

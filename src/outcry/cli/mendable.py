@@ -11,9 +11,12 @@ from outcry.database.migrate import NotUnicode, SchemaTooNew
 from outcry.live.model import LogDamaged, LogInUse
 from outcry.recordings.file_model import FileRefused
 from outcry.recordings.tape_errors import TapeDamaged, TapeInUse
+from outcry.sessions.product_units import UnitsChanged
+from outcry.trades.own_tables import TablesChanged, TablesInUse
 from outcry.trades.reference_tables import BadReference
 
 MENDABLE = (
     BadReference, BadSettings, BadVaultKeys, FileRefused, LogDamaged, LogInUse, MissingExtra, MissingSecret, NotUnicode,
-    OSError, SQLAlchemyError, SchemaTooNew, StoreBusy, TapeDamaged, TapeInUse,
+    OSError, SQLAlchemyError, SchemaTooNew, StoreBusy, TablesChanged, TablesInUse, TapeDamaged,
+    TapeInUse, UnitsChanged,
 )  # fmt: skip

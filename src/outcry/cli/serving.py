@@ -73,13 +73,14 @@ def serve(
     if demo and market:
         raise BadSettings("Choose either --demo or --market.")
     chosen = data is not None or "OUTCRY_DATA" in os.environ
+    tables_folder = settings.folder
     if demo:
         settings = demo_settings(settings, chosen=chosen)
     binding = Binding(
         host=settings.host, port=settings.port, fastpath=settings.fastpath,
         trusted_proxies=settings.trusted_proxies or None, connections_per_client=settings.connections_per_client,
     )  # fmt: skip
-    opened = open_demo(settings) if demo else _open(settings)
+    opened = open_demo(settings, tables_folder) if demo else _open(settings)
     if market:
         from outcry.cli.market import market_settings, open_market  # noqa: PLC0415 - needed by this market only
 

@@ -16,7 +16,7 @@ from sqlalchemy.types import NullType
 CHECKSUM = "checksum"
 _BYTES = 16
 #: Columns that answers do not depend on, or that the database assigns. SQLite's check compares `seq` with the indexes.
-_CHOSEN = frozenset({"seq", "written_ns", CHECKSUM})
+_CHOSEN = frozenset({"seq", "written_ns", "segments", CHECKSUM})
 _AT_ONCE = 1000
 #: Types of values as the drivers return them. Their subclasses, such as `bool` and `StrEnum`, are converted.
 _PLAIN = frozenset({int, float, str, bytes, type(None)})

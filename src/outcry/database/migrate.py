@@ -21,7 +21,7 @@ from outcry.database.errors import StoreBusy
 from outcry.database.lock_order import lock_migration
 from outcry.database.naming import metadata
 
-HEAD = "0015"
+HEAD = "0016"
 _FOLDER = Path(__file__).parent / "migrations"
 #: Migrating a big table takes long, and other processes wait for it.
 _PATIENCE_S = 3600.0

@@ -245,6 +245,7 @@ import_recordings = Table(
     Index("ix_import_recordings_owner_contract_trade_date", "owner", "contract", "trade_date"),
 )
 
+#: `segments`: trading windows of the session's hours, not part of the checksum; empty if stored by an earlier version.
 sessions = Table(
     "sessions",
     metadata,
@@ -264,7 +265,17 @@ sessions = Table(
     Column("holes", Text, nullable=False, server_default="[]"),
     Column("activity", Text, nullable=False, server_default="[]"),
     Column("checksum", LargeBinary),
+    Column("segments", Text, nullable=False, server_default="[]"),
     Index("ix_sessions_owner_root", "owner", "root"),
+)
+
+#: Tick and size step of each product when this database was last opened. Stored prices and sizes count in them.
+product_units = Table(
+    "product_units",
+    metadata,
+    Column("root", Text, primary_key=True),
+    Column("tick_e9", BigInteger, nullable=False),
+    Column("size_step_e9", BigInteger, nullable=False),
 )
 
 #: `seq` is the commit order and never reused, so readers continue after the last one they read. `written_ns`: when it

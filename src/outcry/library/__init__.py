@@ -33,7 +33,7 @@ from outcry.library.levels import ProfileLevels, Row
 from outcry.library.markup import html_of
 from outcry.library.price_ticks import FLOAT_ERROR_E9
 from outcry.library.sides import Deltas
-from outcry.library.terms import Terms, size_step_e9, terms_of
+from outcry.library.terms import Terms, reference_of, size_step_e9, terms_of
 from outcry.library.times import Ints, span_text, time_text, zone_of
 from outcry.market.day_type import day_type
 from outcry.market.kernels import BulkFold
@@ -101,6 +101,7 @@ def profile(
     bad_rows: str | None = None,
     average_range: float | None = None,
     size_step: float | str | Decimal | None = None,
+    instruments: str | PathLike[str] | None = None,
 ) -> Profile:
     """Compute the profile of one session.
 
@@ -123,6 +124,7 @@ def profile(
     table, the options of `outcry import`, such as `volume="total"` for running totals. average_range: mean range of up
     to 20 earlier sessions, as a price difference; without it no day is a `non_trend`. size_step: with tick_size, the
     smallest size of an instrument that is traded in fractions, such as 0.001; then volumes may be fractions.
+    instruments: a data folder with your own instruments, or its folder `instruments`; symbol may then be one of them.
 
     Raises InvalidInput, a ValueError, with the problem, the value, a remedy and the row if there is one.
     """
@@ -133,8 +135,9 @@ def profile(
         raise InvalidInput(f"Invalid stamp {stamp!r}", "Use open or close.")
     if not 1 <= row_ticks <= MAX_ROW_TICKS:
         raise InvalidInput(f"Invalid row_ticks {row_ticks!r}", f"Use 1 to {MAX_ROW_TICKS}.")
-    zone, terms = zone_of(tz), terms_of(tick_size, window, symbol, date, session)
-    step_e9 = size_step_e9(size_step, symbol)
+    zone, reference = zone_of(tz), reference_of(instruments)
+    terms = terms_of(tick_size, window, symbol, date, session, reference)
+    step_e9 = size_step_e9(size_step, terms.product)
     try:
         windows = bracket_windows(terms.segments, bracket_minutes)
     except ValueError as problem:
@@ -145,7 +148,7 @@ def profile(
     if isinstance(data, (str, PathLike)):
         table, named = read_file(
             data, terms, contract=contract, zone=zone, stamp=stamp,
-            table=TableOptions(volume, decimal, dates, bad_rows), size_step_e9=step_e9,
+            table=TableOptions(volume, decimal, dates, bad_rows), size_step_e9=step_e9, reference=reference,
         )  # fmt: skip
     elif any((volume, decimal, dates, bad_rows)):
         raise InvalidInput(

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from outcry.base.extras import MissingExtra
 from outcry.library.dataframes import Table
 from outcry.library.errors import InvalidInput
-from outcry.library.terms import Terms, reference
+from outcry.library.terms import Terms
 from outcry.library.times import inside, span_text
-from outcry.market.instruments import Contract
+from outcry.market.instruments import Contract, Universe
 from outcry.recordings.file_model import FileRefused, Reading, ReadOptions, shown
 from outcry.trades.records import Quality
+from outcry.trades.reference_tables import Reference
 
 if TYPE_CHECKING:
     from outcry.recordings.formats.file_library import FileLibrary
@@ -56,14 +57,17 @@ def read_file(
     stamp: str | None,
     table: TableOptions,
     size_step_e9: int,
+    reference: Reference,
 ) -> tuple[Table, str | None]:
     """Return the rows of a file inside the window, and the key of their contract if the file names it.
 
     If the file has several contracts of the product, the one with the most volume in the window is used.
-    size_step_e9: the smallest size (10⁻⁹) in a file that names no contract. Raises
+
+    size_step_e9: the smallest size (10⁻⁹) in a file that names no contract. reference: the known
+    products and their calendar. Raises
     `InvalidInput`, and `MissingExtra` if a library that reads files is not installed.
     """
-    file, library = Path(fspath(path)).expanduser(), _library()
+    file, library = Path(fspath(path)).expanduser(), _library(reference)
     named = contract or (terms.contract.key if terms.contract else None)
     options = ReadOptions(
         contract=named,
@@ -77,7 +81,7 @@ def read_file(
         unnamed_step_e9=size_step_e9,
     )
     try:
-        reading = library.open(file, reference().universe, options)
+        reading = library.open(file, reference.universe, options)
         if reading is None:
             raise InvalidInput(
                 f"{shown(file)} has no trades or bars", "Give a file of trades or 1-minute bars."
@@ -85,19 +89,19 @@ def read_file(
         found = _inside(reading, terms.segments)
     except FileRefused as refused:
         raise _invalid(refused) from refused
-    chosen, quality = _chosen(found, terms, file)
+    chosen, quality = _chosen(found, terms, file, reference.universe)
     rows = np.concatenate(found[chosen, quality])
-    step_e9 = size_step_e9 if chosen == _UNNAMED else reference().universe.products[chosen.root].size_step_e9
+    step_e9 = size_step_e9 if chosen == _UNNAMED else reference.universe.products[chosen.root].size_step_e9
     found_table = _table(rows, quality, file.name)._replace(size_step_e9=step_e9, in_steps=True)
     return found_table, None if chosen == _UNNAMED else chosen.key
 
 
-def _library() -> "FileLibrary":
+def _library(reference: Reference) -> "FileLibrary":
     try:
         from outcry.recordings.formats.file_library import FileLibrary  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as problem:
         raise MissingExtra("Reading a file", "files") from problem
-    return FileLibrary(reference().calendar)
+    return FileLibrary(reference.calendar)
 
 
 def _inside(reading: Reading, segments: Sequence[tuple[int, int]]) -> Found:
@@ -123,9 +127,9 @@ def _inside(reading: Reading, segments: Sequence[tuple[int, int]]) -> Found:
     return found
 
 
-def _chosen(found: Found, terms: Terms, file: Path) -> tuple[Contract, Quality]:
+def _chosen(found: Found, terms: Terms, file: Path, universe: Universe) -> tuple[Contract, Quality]:
     """Return the contract and quality to use. Raises `InvalidInput` if that is not certain."""
-    universe, product = reference().universe, terms.product
+    product = terms.product
     if product is not None:
         fits = {c for c, _ in found if c == _UNNAMED or universe.parent_of(c.root) == product}
         fits = {

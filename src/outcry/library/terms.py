@@ -2,7 +2,9 @@
 
 import datetime as dt
 from decimal import Decimal
-from functools import cache
+from functools import lru_cache
+from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from outcry.library.errors import InvalidInput
@@ -11,7 +13,8 @@ from outcry.market.instruments import Contract, Product, UnknownName
 from outcry.market.profile_settings import SESSION_KINDS
 from outcry.market.units import PRICE_SCALE, e9_from_text
 from outcry.market.windows import Segment
-from outcry.trades.reference_tables import Reference, load_reference
+from outcry.trades.own_tables import INSTRUMENTS_FOLDER, read_own_tables
+from outcry.trades.reference_tables import BadReference, Reference, load_reference
 
 _EITHER = "Give either tick_size and window, or symbol and date."
 
@@ -41,10 +44,33 @@ class Terms(NamedTuple):
         return span_text(self.segments[0][0], self.segments[-1][1])
 
 
-@cache
-def reference() -> Reference:
-    """Return the packaged products and calendar."""
-    return load_reference()
+def reference_of(instruments: str | PathLike[str] | None) -> Reference:
+    """Return the packaged products and calendar, with the user's own tables over them.
+
+    instruments: a data folder with the folder `instruments/`, or that folder itself. Tables that changed are read
+    again. Raises `InvalidInput` if the folder has no tables or an invalid row.
+    """
+    if instruments is None:
+        return _reference(None, "")
+    folder = Path(fspath(instruments)).expanduser().absolute()
+    if folder.name == INSTRUMENTS_FOLDER and not (folder / INSTRUMENTS_FOLDER).is_dir():
+        folder = folder.parent
+    try:
+        own = read_own_tables(folder)
+        if not own.texts:
+            raise InvalidInput(
+                f"No tables of instruments in {folder / INSTRUMENTS_FOLDER}",
+                "Give the data folder of your service, or a folder `instruments` with products.csv.",
+            )
+        return _reference(folder, own.version)
+    except BadReference as problem:
+        raise InvalidInput(str(problem), "Correct the row.") from problem
+
+
+@lru_cache(8)
+def _reference(folder: Path | None, _version: str) -> Reference:
+    """Return the reference data of a folder. `_version`: of its own tables, so that changed tables are read again."""
+    return load_reference(folder)
 
 
 def terms_of(
@@ -53,6 +79,7 @@ def terms_of(
     symbol: str | None,
     day: str | dt.date | None,
     session: str,
+    reference: Reference,
 ) -> Terms:
     """Return what to compute. The arguments are either tick size and window, or symbol and date."""
     if session not in SESSION_KINDS:
@@ -65,10 +92,10 @@ def terms_of(
         raise InvalidInput("Invalid arguments: give either tick_size and window, or symbol and date")
     when = trade_date_of(day)
     try:
-        found = reference().universe.resolve(symbol, when, history=True)
+        found = reference.universe.resolve(symbol, when, history=True)
     except UnknownName as problem:
         raise InvalidInput(str(problem), "Or give tick_size and window.") from problem
-    parts = [reference().calendar.session(found.product.root, when, kind) for kind in SESSION_KINDS[session]]
+    parts = [reference.calendar.session(found.product.root, when, kind) for kind in SESSION_KINDS[session]]
     segments = tuple(segment for part in parts if part for segment in part.segments)
     if not segments:
         kind = "regular" if session == "rth" else session
@@ -78,11 +105,11 @@ def terms_of(
     return Terms(found.product.tick_e9, segments, found.product, found.contract, when, session)
 
 
-def size_step_e9(size_step: float | str | Decimal | None, symbol: str | None) -> int:
-    """Return the smallest size in 10⁻⁹: the user's, or one contract. A symbol's product has its own."""
+def size_step_e9(size_step: float | str | Decimal | None, product: Product | None) -> int:
+    """Return the smallest size in 10⁻⁹: the user's, that of the symbol's product, or one contract."""
     if size_step is None:
-        return PRICE_SCALE
-    if symbol is not None:
+        return product.size_step_e9 if product else PRICE_SCALE
+    if product is not None:
         raise InvalidInput("size_step is given, but symbol decides the size step", _EITHER)
     return _positive_e9(size_step, "size_step", "0.001")
 

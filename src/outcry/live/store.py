@@ -74,6 +74,14 @@ class LiveStore:
             found = connection.execute(select(table.c.position).where(table.c.stream == key)).scalar()
         return found or 0
 
+    def streams(self) -> frozenset[str]:
+        """Return the names of all streams with a position or a snapshot."""
+        columns = schema.positions.c.stream, schema.snapshots.c.stream
+        with self._database.reading() as connection:
+            return frozenset(
+                name for column in columns for name in connection.execute(select(column)).scalars()
+            )
+
     def forget_stream(self, key: str) -> None:
         """Remove the stored position of a stream. Its alerts stay."""
         table = schema.positions

@@ -76,6 +76,10 @@ class TradingHours:
         """Return the time zone of a product's hours."""
         return self._zones[self._products[root].zone]
 
+    def weekdays(self, root: str) -> frozenset[int]:
+        """Return the weekdays (0 is Monday) for which the tables have hours of a product."""
+        return frozenset(self._weekdays[self.base(root)])
+
     def variants(self, root: str) -> tuple[str, ...]:
         """Return the names of a product's sets of regular hours. The default set has the empty name."""
         own = self.base(root)
@@ -205,15 +209,29 @@ class TradingHours:
         return cut
 
     def _bounds(self, root: str, day: date, window: Window) -> Segment:
+        # Trading on joined days is part of a window that reaches back; otherwise they have windows of their own.
+        before = self._trade_date_before if window.reaches_back else self._trading_day_before
+
+        def calendar_day(on: OnDay) -> date:
+            if on is OnDay.LAST_TRADE_DATE:
+                return before(root, day)
+            return day - ONE_DAY if on is OnDay.EVE else day
+
         return (
-            self._at_minute(root, self._calendar_day(root, day, window.starts_on), window.start),
-            self._at_minute(root, self._calendar_day(root, day, window.ends_on), window.end),
+            self._at_minute(root, calendar_day(window.starts_on), window.start),
+            self._at_minute(root, calendar_day(window.ends_on), window.end),
         )
 
-    def _calendar_day(self, root: str, trade_date: date, on: OnDay) -> date:
-        if on is OnDay.LAST_TRADE_DATE:
-            return self._trade_date_before(root, trade_date)
-        return trade_date - ONE_DAY if on is OnDay.EVE else trade_date
+    def _trading_day_before(self, root: str, day: date) -> date:
+        """Return the previous trade date, or a later joined day before `day`: its evening too belongs to `day`."""
+        trade_date = self._trade_date_before(root, day)
+        joined = day - ONE_DAY
+        while joined > trade_date:
+            row = self._row(root, joined)
+            if row is not None and row.kind is DayKind.JOINED and self._hours_of(root, joined) is not None:
+                return joined
+            joined -= ONE_DAY
+        return trade_date
 
     def _at_minute(self, root: str, day: date, minute: int) -> int:
         days, minute = divmod(minute, DAY_MINUTES)

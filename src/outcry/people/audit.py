@@ -57,3 +57,4 @@ class Event(StrEnum):
     CONNECTION_ENDED = "connection_ended"
     GRANT_ADDED = "grant_added"
     GRANT_REMOVED = "grant_removed"
+    INSTRUMENTS_CHANGED = "instruments_changed"  # files; symbols: of examples that were added

@@ -165,7 +165,7 @@ class SessionBuilder:
             quality=fold.quality, complete=False, short=session.short, rows=counts.rows, volume=counts.volume,
             off_tick=counts.off_tick, out_of_order=counts.out_of_order, first_ns=counts.first_ns,
             last_ns=counts.last_ns, received_ns=self._now_ns, profile=dump(ladder),
-            activity=activity_of(minutes, session, zone),
+            activity=activity_of(minutes, session, zone), segments=session.segments,
         )  # fmt: skip
         left = uncovered([span for part in parts for span in part.spans], session)
         return FoldedSession(

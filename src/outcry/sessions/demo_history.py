@@ -74,5 +74,5 @@ def _folded(
         short=session.short, rows=len(traded), volume=volume_of(traded, Quality.TICKS),
         off_tick=off_tick, out_of_order=0,
         first_ns=int(traded["ts_event"][0]), last_ns=int(traded["ts_event"][-1]), received_ns=now_ns,
-        profile=dump(ladder),
+        profile=dump(ladder), segments=session.segments,
     )  # fmt: skip

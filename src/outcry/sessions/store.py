@@ -43,6 +43,7 @@ from outcry.sessions.store_model import (
     SessionRow,
     Traded,
 )
+from outcry.sessions.stored_hours import StoredHours
 from outcry.trades.records import Quality
 
 _PATIENCE_S = 30.0  # removing years of a source's alerts takes long
@@ -113,6 +114,23 @@ class SqlStore(SqlAccounts, SqlRecordings):
                     schema.sessions.delete().where(which, schema.sessions.c.kind == row.kind.value)
                 )
             checksums.replace(connection, schema.sessions, [_plain(row) for row in sessions])
+
+    def stored_hours(self) -> Sequence[StoredHours]:
+        """Return the hours with which each session of all owners was computed."""
+        of = schema.sessions.c
+        query = select(of.root, of.trade_date, of.kind, of.open_ns, of.close_ns, of.segments)
+        with self._database.reading() as connection:
+            return [
+                StoredHours(
+                    row.root,
+                    row.trade_date,
+                    SessionKind(row.kind),
+                    row.open_ns,
+                    row.close_ns,
+                    tuples(row.segments),
+                )
+                for row in connection.execute(query)
+            ]
 
     def replace_sessions(self, owner: int, contract: str, sessions: Sequence[SessionRow]) -> None:
         """Replace all stored sessions of a contract in one transaction."""
@@ -200,7 +218,7 @@ def _session(row: Mapping[str, Any]) -> SessionRow:
     values: dict[str, Any] = {
         **row, "kind": SessionKind(row["kind"]), "quality": Quality(row["quality"]),
         "complete": bool(row["complete"]), "short": bool(row["short"]), "trade_date": day_of(row),
-        "holes": tuples(row["holes"]), "activity": tuples(row["activity"]),
+        "holes": tuples(row["holes"]), "activity": tuples(row["activity"]), "segments": tuples(row["segments"]),
     }  # fmt: skip
     del values["checksum"]
     return SessionRow(**values)
@@ -221,5 +239,5 @@ def _dataset(row: RowMapping) -> DatasetRow:
 def _plain(row: SessionRow) -> dict[str, Any]:
     return asdict(row) | {
         "complete": int(row.complete), "short": int(row.short),
-        "holes": json.dumps(row.holes), "activity": json.dumps(row.activity),
+        "holes": json.dumps(row.holes), "activity": json.dumps(row.activity), "segments": json.dumps(row.segments),
     }  # fmt: skip

@@ -166,7 +166,8 @@ class SessionRow:
 
     short: it closed early. complete: it has no holes, and was computed at least five minutes after its close. holes:
     gaps (half-open, ns UTC, in order) that usual activity does not explain. activity: number of minutes with trades by
-    hour.
+    hour. segments: trading windows (half-open, ns UTC, in order) of the hours with which it was computed; empty if an
+    earlier version stored it.
     """
 
     owner: int
@@ -190,6 +191,7 @@ class SessionRow:
     profile: bytes
     holes: tuple[tuple[int, int], ...] = ()
     activity: Activity = ()
+    segments: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ Tables are read once at start. A fault rejects the whole table with `BadReferenc
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,12 +14,19 @@ from outcry.market.instruments import Product, Universe
 from outcry.market.reference import parse_products, with_activity
 from outcry.market.reference_hours import DAY_COLUMNS, HOURS_COLUMNS, parse_days, parse_hours
 from outcry.market.reference_rows import BadReference
+from outcry.trades.own_tables import (
+    ACTIVITY,
+    HOLIDAYS,
+    INSTRUMENTS_FOLDER,
+    PRODUCTS,
+    SESSIONS,
+    TABLES,
+    OwnTables,
+    read_own_tables,
+)
 
 __all__ = ["INSTRUMENTS_FOLDER", "BadReference", "Reference", "UnknownVariant", "load_reference"]
 
-#: Folder of the operator's own tables, in the data folder.
-INSTRUMENTS_FOLDER = "instruments"
-_PRODUCTS, _ACTIVITY, _SESSIONS, _HOLIDAYS = "products.csv", "activity.csv", "sessions.csv", "holidays.csv"
 _OVERRIDES = "overrides.csv"
 
 
@@ -34,10 +41,11 @@ class UnknownVariant(BadReference):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The reference data: all known products and their calendar."""
+    """The reference data: all known products and their calendar. own: the operator's tables from which it was read."""
 
     universe: Universe
     calendar: Calendar
+    own: OwnTables = field(default_factory=lambda: OwnTables({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +74,17 @@ def load_reference(
     of tables in `instruments/`, by file name, to check tables before they are written. Raises `BadReference` for an
     invalid table.
     """
-    tables = _packaged()
+    tables, own = _packaged(), OwnTables({})
     if folder is not None:
-        own = _with_own(tables, folder / INSTRUMENTS_FOLDER, drafts or {})
-        tables = _with_overrides(own, folder / _OVERRIDES)
+        own = OwnTables(dict(read_own_tables(folder).texts) | dict(drafts or {}))
+        tables = _with_own(tables, folder / INSTRUMENTS_FOLDER, own.texts)
+        tables = _with_overrides(tables, folder / _OVERRIDES)
     for root, variant in (variants or {}).items():
         known = tuple(row.variant for row in tables.hours if root in row.roots and row.variant)
         if variant not in {"", *known}:
             raise UnknownVariant(root, variant, known)
     calendar = Calendar(tables.products, tables.hours, tables.days, variants)
-    return Reference(Universe(tables.products, calendar.hours.is_business_day), calendar)
+    return Reference(Universe(tables.products, calendar.hours.is_business_day), calendar, own)
 
 
 def _packaged() -> _Tables:
@@ -84,45 +93,35 @@ def _packaged() -> _Tables:
     def text(name: str) -> str:
         return (packaged / name).read_text(encoding="utf-8")
 
-    products = with_activity(parse_products(text(_PRODUCTS)), text(_ACTIVITY))
-    hours = parse_hours(text(_SESSIONS), products)
-    holidays = parse_days(text(_HOLIDAYS), products, hours)
+    products = with_activity(parse_products(text(PRODUCTS)), text(ACTIVITY))
+    hours = parse_hours(text(SESSIONS), products)
+    holidays = parse_days(text(HOLIDAYS), products, hours)
     overrides = parse_days(text(_OVERRIDES), products, hours, _OVERRIDES, planned=False)
     return _Tables(products, hours, (*holidays, *overrides))
 
 
-def _with_own(base: _Tables, folder: Path, drafts: Mapping[str, str]) -> _Tables:
-    """Return tables with those of the operator's folder, or their drafts, over them."""
-    texts = {path.name: _text(path) for path in _own_paths(folder)} | dict(drafts)
+def _with_own(base: _Tables, folder: Path, texts: Mapping[str, str]) -> _Tables:
+    """Return tables with the operator's over them. texts: the operator's tables by file name."""
     if not texts:
         return base
-    places = {name: str(folder / name) for name in (_PRODUCTS, _ACTIVITY, _SESSIONS, _HOLIDAYS)}
+    places = {name: str(folder / name) for name in TABLES}
     products, hours, days = base.products, base.hours, base.days
-    if _PRODUCTS in texts:
-        read = parse_products(texts[_PRODUCTS], places[_PRODUCTS], products)
+    if PRODUCTS in texts:
+        read = parse_products(texts[PRODUCTS], places[PRODUCTS], products)
         products = {
             root: replace(product, activity=products[root].activity) if root in products else product
             for root, product in read.items()
         }
-    if _ACTIVITY in texts:
-        products = with_activity(products, texts[_ACTIVITY], places[_ACTIVITY], complete=False)
-    hours = parse_hours(texts.get(_SESSIONS, HOURS_COLUMNS), products, places[_SESSIONS], hours)
-    _check_zones(products, hours, base.products, places[_SESSIONS])
-    days += parse_days(texts.get(_HOLIDAYS, DAY_COLUMNS), products, hours, places[_HOLIDAYS])
+    if ACTIVITY in texts:
+        products = with_activity(products, texts[ACTIVITY], places[ACTIVITY], complete=False)
+    hours = parse_hours(texts.get(SESSIONS, HOURS_COLUMNS), products, places[SESSIONS], hours)
+    _check_zones(products, hours, base.products, places[SESSIONS])
+    days += parse_days(texts.get(HOLIDAYS, DAY_COLUMNS), products, hours, places[HOLIDAYS])
     tables = _Tables(products, hours, days)
     marked = {
         root: replace(p, own_tables=tuple(_own_tables(p, tables, places))) for root, p in products.items()
     }
     return replace(tables, products=marked)
-
-
-def _own_paths(folder: Path) -> Iterator[Path]:
-    """Yield the operator's tables. A table with another name is an error, because it would have no effect."""
-    known = (_PRODUCTS, _SESSIONS, _HOLIDAYS, _ACTIVITY)
-    for path in sorted(folder.glob("*.csv")):
-        if path.name not in known:
-            raise BadReference(str(path), 1, f"the table has an unknown name; use {', '.join(known)}")
-        yield path
 
 
 def _check_zones(
@@ -143,13 +142,13 @@ def _check_zones(
 def _own_tables(product: Product, tables: _Tables, places: Mapping[str, str]) -> Iterator[str]:
     """Yield the names of the operator's tables that have rows for a product or its group."""
     base = product.parent or product.root
-    if product.table == places[_PRODUCTS]:
-        yield _PRODUCTS
-    if any(row.table == places[_SESSIONS] and base in row.roots for row in tables.hours):
-        yield _SESSIONS
+    if product.table == places[PRODUCTS]:
+        yield PRODUCTS
+    if any(row.table == places[SESSIONS] and base in row.roots for row in tables.hours):
+        yield SESSIONS
     names = {base, product.group}
-    if any(row.table == places[_HOLIDAYS] and names & set(row.names) for row in tables.days):
-        yield _HOLIDAYS
+    if any(row.table == places[HOLIDAYS] and names & set(row.names) for row in tables.days):
+        yield HOLIDAYS
 
 
 def _with_overrides(base: _Tables, path: Path) -> _Tables:

@@ -85,9 +85,9 @@ def _trimmed(value: str) -> str:
     return value.replace("\0", "").strip()
 
 
-async def fields_of(request: Request) -> dict[str, list[str]]:
+async def fields_of(request: Request, max_bytes: int = MAX_FORM_BYTES) -> dict[str, list[str]]:
     """Return the entries of a submitted form, each with all its values. Raises `FormRefused`."""
-    refuse_foreign(request, "application/x-www-form-urlencoded")
+    refuse_foreign(request, "application/x-www-form-urlencoded", max_bytes)
     fields: dict[str, list[str]] = {}
     try:
         async with request.form(max_fields=MAX_FIELDS) as form:
@@ -111,7 +111,7 @@ def started_by(request: Request) -> Literal["us", "another site", "unknown"]:
     return "us" if site in {"same-origin", "none"} else "another site"
 
 
-def refuse_foreign(request: Request, media_type: str) -> None:
+def refuse_foreign(request: Request, media_type: str, max_bytes: int = MAX_FORM_BYTES) -> None:
     """Raise `FormRefused` for a request from another site, of another content type, or too long.
 
     The header `Origin: null` is accepted, because our pages' referrer policy makes browsers send it.
@@ -123,7 +123,7 @@ def refuse_foreign(request: Request, media_type: str) -> None:
     if request.headers.get("origin", "null").lower() not in {"null", origin}:
         raise FormRefused
     length = request.headers.get("content-length", "")
-    if not length.isascii() or not length.isdigit() or int(length) > MAX_FORM_BYTES:
+    if not length.isascii() or not length.isdigit() or int(length) > max_bytes:
         raise FormRefused
     if request.headers.get("content-type", "").partition(";")[0] != media_type:
         raise FormRefused

@@ -26,7 +26,14 @@ from outcry.http.workers import Workers
 from outcry.people.model import BrowserSession, Preferences, UserRow
 from outcry.web.background import UserThreadPool
 from outcry.web.checks import Checks
-from outcry.web.form_input import Form, FormRefused, fields_of, refuse_foreign, started_by
+from outcry.web.form_input import (
+    MAX_FORM_BYTES,
+    Form,
+    FormRefused,
+    fields_of,
+    refuse_foreign,
+    started_by,
+)
 
 if TYPE_CHECKING:
     from outcry.web.language import Languages, Words
@@ -255,9 +262,9 @@ class PageContext:
         key = self.services.form_secret
         return blake2b(f"csrf:{tied}".encode(), digest_size=20, key=key).digest()
 
-    async def form(self, request: PageRequest) -> Form:
-        """Return the submitted form. Raises `FormRefused`."""
-        fields = await fields_of(request.http)
+    async def form(self, request: PageRequest, max_bytes: int = MAX_FORM_BYTES) -> Form:
+        """Return the submitted form of at most `max_bytes`. Raises `FormRefused`."""
+        fields = await fields_of(request.http, max_bytes)
         self._refuse_forged(request, fields.pop("csrf", [""])[-1])
         return Form(fields, request.words)
 

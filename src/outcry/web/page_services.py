@@ -20,6 +20,7 @@ from outcry.people.browser_sessions import BrowserSessions
 from outcry.people.preset_store import SqlPresets
 from outcry.people.service import Identity
 from outcry.sessions.datasets import Datasets
+from outcry.sessions.instrument_tables import InstrumentTables
 from outcry.sessions.opening_hours import OpeningHours
 from outcry.trades.push_format import Usage
 
@@ -39,7 +40,8 @@ class PageServices:
     that visitors may see, None for nothing. `public_url`: the service's public URL; empty if the service is reachable
     only on this machine and the addresses it listens on. `openapi`: creates the OpenAPI document. `consent`: asks a
     person for consent before alerts are sent to their email address. `sink`: the demo's webhook receiver. `usage`:
-    returns how much of a user's feed quota is used.
+    returns how much of a user's feed quota is used. `tables`: the operator's own tables of instruments. `clustered`:
+    whether other processes serve the same database.
     """
 
     query: Query
@@ -53,6 +55,7 @@ class PageServices:
     consent: MailConsent
     connections: BrokerConnections
     datasets: Datasets
+    tables: InstrumentTables
     browser_sessions: BrowserSessions
     presets: SqlPresets
     limiter: Limiter
@@ -66,3 +69,4 @@ class PageServices:
     demo: bool = False
     sink: Sink | None = None
     usage: UsageOf = not_counted
+    clustered: bool = False

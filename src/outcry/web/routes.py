@@ -25,6 +25,7 @@ from outcry.web.guide import glossary, reference
 from outcry.web.guide import page as guide
 from outcry.web.levels import page as levels
 from outcry.web.operator import data as operator_data
+from outcry.web.operator import instruments as operator_instruments
 from outcry.web.operator import page as operator
 from outcry.web.page_context import Page
 from outcry.web.sign_in import links, openid, passkeys, second_factor, security
@@ -62,6 +63,7 @@ MODULES = (
     broker_checking,
     operator,
     operator_data,
+    operator_instruments,
     guide,
     reference,
     glossary,

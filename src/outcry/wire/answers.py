@@ -155,8 +155,8 @@ class LevelsAnswer(Answer, frozen=True, kw_only=True):
 class SymbolState(Answer, frozen=True, kw_only=True):
     """A product that the service covers, and the data of it that this key can see.
 
-    `state`: `live`, or a stable code for why the product is not live. `invented`: true if the answers are computed from
-    simulated trades.
+    `size_step`: the smallest size; 1 for a future. `state`: `live`, or a stable code for why the product is not live.
+    `invented`: true if the answers are computed from simulated trades.
     """
 
     symbol: str
@@ -165,6 +165,7 @@ class SymbolState(Answer, frozen=True, kw_only=True):
     sector: str
     tick_size: float
     tick_value: float
+    size_step: Size
     months: str
     micro: list[str]
     rth: str

@@ -19,6 +19,7 @@ from outcry.feeds.simulator.trade_generation import DELAY_NS
 from outcry.market.calendar import Calendar, Session, SessionKind
 from outcry.market.instruments import Contract, Universe
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.market.windows import LONGEST_CLOSURE_DAYS
 from outcry.trades.feed import (
     CATCHING_UP,
     Backfill,
@@ -39,6 +40,8 @@ REACH_NS = 30 * NANOS_PER_DAY
 #: Intervals between reads of the clock and between heartbeats.
 _POLL_S = 0.1
 _HEARTBEAT_NS = NANOS_PER_SECOND
+#: Days whose sessions are computed at a time. No closure is longer, so a product without any has ended.
+_DAYS = 2 * LONGEST_CLOSURE_DAYS
 _CAPS = FeedCaps(
     resolution_ns=NANOS_PER_MS, has_id=True, has_side=True, backfill=Backfill.TICKS, reach_ns=REACH_NS,
     resume=Resume.BY_TIME, has_volume_counter=False, own_clock=True, invented=True,
@@ -128,10 +131,10 @@ class SimulatorFeed:
         return night.open_ns if night else session.open_ns
 
     def _sessions(self, root: str, from_ns: int) -> Iterator[Session]:
-        """Yield the sessions that close after `from_ns` (ns UTC), in order, without end."""
+        """Yield the sessions that close after `from_ns` (ns UTC), in order, until the product has no more hours."""
         first = datetime.fromtimestamp(from_ns // NANOS_PER_SECOND, UTC).date() - timedelta(days=2)
-        while True:
-            for session in self._calendar.sessions(root, first, first + timedelta(days=13)):
+        while sessions := self._calendar.sessions(root, first, first + timedelta(days=_DAYS - 1)):
+            for session in sessions:
                 if session.close_ns > from_ns:
                     yield session
-            first += timedelta(days=14)
+            first += timedelta(days=_DAYS)

@@ -1,8 +1,8 @@
 """The simulated market: the trades of each session of each product.
 
-Results depend on no earlier call. Twenty weekdays form a block, and the price level at the start of each block is drawn
-independently. So a session can be computed without the sessions before it, and prices do not drift over the years. An
-overnight session starts where the regular session before it closed.
+Results depend on no earlier call. Twenty weekdays form a block (days, if the product trades on all of them), and the
+price level at the start of each block is drawn independently. So a session can be computed without the sessions before
+it, and prices do not drift over the years. An overnight session starts where the regular session before it closed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,10 @@ from outcry.market.day_type import OpenType
 from outcry.market.instruments import Contract, Product
 from outcry.market.units import NANOS_PER_HOUR
 from outcry.market.windows import LONGEST_CLOSURE_DAYS
+from outcry.trades.own_tables import PRODUCTS, SESSIONS
 from outcry.trades.records import Rows
 
-BLOCK = 20  # weekdays
+BLOCK = 20  # weekdays, or days
 #: Identifiers of the random streams.
 _STREAM_SCRIPT, _STREAM_LEVEL, _STREAM_OVERNIGHT = 10, 11, 12
 _STREAM_SESSION = {SessionKind.ETH: 0, SessionKind.RTH: 1}
@@ -48,12 +49,20 @@ class SimulatedMarket:
         self.seed = seed
         self._products, self._calendar = products, calendar
         self._traits = load_traits(products)
+        self._every_day = {root for root in self._traits if _trades_on_weekends(calendar, root)}
         self._blocks: dict[tuple[str, int], _Block] = {}
 
     @property
     def roots(self) -> tuple[str, ...]:
         """The product codes of all simulated products, such as `ES`."""
         return tuple(self._traits)
+
+    @property
+    def packaged_roots(self) -> tuple[str, ...]:
+        """The product codes of the simulated products whose hours are ours."""
+        return tuple(
+            root for root in self._traits if not {PRODUCTS, SESSIONS} & {*self._products[root].own_tables}
+        )
 
     def trades(self, contract: Contract, session: Session) -> Rows:
         """Return all trades of a session in order of time, dtype `LIVE_TRADE`.
@@ -87,7 +96,7 @@ class SimulatedMarket:
         return np.random.default_rng([self.seed, int.from_bytes(root.encode()), number, stream])
 
     def _block_of(self, root: str, day: date) -> tuple[_Block, int]:
-        number, at = divmod(_weekdays(day), BLOCK)
+        number, at = divmod(day.toordinal() if root in self._every_day else _weekdays(day), BLOCK)
         block = self._blocks.get((root, number))
         if block is None:
             block = self._blocks[root, number] = self._block(root, number)
@@ -136,7 +145,7 @@ class SimulatedMarket:
             poor_high=script.poor_high,
             poor_low=script.poor_low,
             drive=script.early if script.opens is OpenType.DRIVE else 0,
-            floor_ns=NANOS_PER_HOUR,
+            floor_ns=_first_part_ns(length),
         )
 
     def _overnight_plan(self, trait: ProductTraits, session: Session) -> SessionPlan:
@@ -181,9 +190,18 @@ def _weekdays(day: date) -> int:
 
 def _elapsed_ns(phase: float, length_ns: int) -> float:
     """Convert a phase of a day script to ns since the open: 0 to 1 is the first hour, 1 to 2 the remaining session."""
-    if phase <= 1:
-        return phase * NANOS_PER_HOUR
-    return NANOS_PER_HOUR + (phase - 1) * (length_ns - NANOS_PER_HOUR)
+    first = _first_part_ns(length_ns)
+    return phase * first if phase <= 1 else first + (phase - 1) * (length_ns - first)
+
+
+def _first_part_ns(length_ns: int) -> int:
+    """Return the first hour of a session; of one shorter than two hours, its first half."""
+    return min(NANOS_PER_HOUR, length_ns // 2)
+
+
+def _trades_on_weekends(calendar: Calendar, root: str) -> bool:
+    """Return whether trade dates of a product are Saturdays or Sundays."""
+    return bool(calendar.hours.weekdays(root) & {5, 6})
 
 
 def _regular_activity(news: Sequence[float]) -> Floats:

@@ -66,6 +66,7 @@ _EVENTS: Mapping[str, str] = {
     Event.CONNECTION_ENDED: later("Broker disconnected"),
     Event.GRANT_ADDED: later("Data access granted"),
     Event.GRANT_REMOVED: later("Data access revoked"),
+    Event.INSTRUMENTS_CHANGED: later("Instrument tables changed"),
 }
 #: Labels of an event's details. `_VALUES` translates values that are codes; other values are the user's own text.
 _DETAILS = {
@@ -97,6 +98,7 @@ _DETAILS = {
     "scope": later("Scope"),
     "licence": later("Licence"),
     "symbols": later("Symbols"),
+    "files": later("Tables"),
 }
 _VALUES = {
     "way": {
