@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from bench import (
     cluster,
+    composite,
     connections,
     delivery,
     failover,
@@ -53,6 +54,7 @@ BENCHES = {
     "live": Bench(live.goals, live.more),
     "fold": Bench(fold.goals),
     "kernel": Bench(kernel.goals, kernel.more),
+    "composite": Bench(composite.goals),
     "library": Bench(library.goals),
     "match": Bench(match.goals),
     "import": Bench(importing.goals, importing.more),
