@@ -9,8 +9,9 @@ from bench.kernel import profile
 from bench.market import DAYS, Trades, regular_session, trades
 from bench.measurement import Size, in_turn, pinned
 
+from outcry.market.bar_columns import TradeColumns
 from outcry.market.ladder import bracket_windows
-from outcry.market.profile_kernels import TradeColumns, window_ladder
+from outcry.market.profile_kernels import window_ladder
 from outcry.market.profile_settings import ProfileSettings, ladder_levels
 from outcry.market.units import NANOS_PER_MINUTE
 from outcry.market.windows import Segment

@@ -7,7 +7,7 @@ from tests.answers.test_query import GRANTED, put, session
 from tests.installations import Write
 
 from outcry.access.licences import VISITOR, Scope
-from outcry.answers.profile_sources import ProfileRequest
+from outcry.answers.profile_request import ProfileRequest
 from outcry.app.installation import Installation
 from outcry.base.errors import InvalidParameter, UnknownSymbol
 from outcry.market.saved_setting import setting_of

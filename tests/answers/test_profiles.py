@@ -27,7 +27,7 @@ from tests.sample_live_session import (
     query,
 )
 
-from outcry.answers.profile_sources import ProfileRequest
+from outcry.answers.profile_request import ProfileRequest
 from outcry.answers.query import Query
 from outcry.base.errors import InvalidParameter, NotFound
 from outcry.live.registry import Registry
@@ -260,6 +260,33 @@ def test_the_context_lists_naked_pocs_of_ended_weeks_and_months() -> None:
     assert [(poc.price, poc.from_, poc.to) for poc in found.naked_monthly_pocs] == [
         (6900.0, "2025-12-23", "2025-12-23")
     ]
+
+
+def test_the_context_has_vwap_nodes_and_excess_of_its_session() -> None:
+    """60 lots at 6900 and 40 a tick higher in the first half-hour, 100 at 6910 in the second, 1 in the third.
+
+    By hand: a row's volume for nodes is that of the row and its neighbours. So 6900 and 6900.25 have 100, 6909.75 and
+    6910 have 101; of equal rows the lowest is the node. 6900.75 is the first row between them without volume.
+    """
+    session = session_of(WEEK[0], SessionKind.RTH)
+    half_hour = 1800 * 10**9
+    trades = [(0, 27600, 60), (0, 27601, 40), (1, 27620, 1), (1, 27621, 1), (1, 27640, 100), (2, 27640, 1)]
+    store = MemorySessions()
+    store.rows = [row_of(session, [(session.open_ns + n * half_hour, *rest) for n, *rest in trades])]
+    asked = query(Registry(), store)
+    found = asked.context(BOB, "ES", AFTER_NS).answer
+    sizes = [(6900, 60), (Fraction(690025, 100), 40), (6905, 1), (Fraction(690525, 100), 1), (6910, 101)]
+    mean = sum(Fraction(price) * size for price, size in sizes) / 203
+    variance = sum(size * (price - mean) ** 2 for price, size in sizes) / 203
+    assert found.vwap is not None
+    assert found.vwap.price == pytest.approx(float(mean), abs=1e-9)
+    assert found.vwap.deviation == pytest.approx(float(variance) ** 0.5, abs=2e-9)
+    assert (found.high_volume_nodes, found.low_volume_nodes) == ([6900.0, 6909.75], [6900.75])
+    # two rows printed in bracket A only, but 6910 in the last bracket too
+    assert (found.excess_low, found.excess_high) == (True, False)
+    profile = asked.profile(BOB, "ES", None, AFTER_NS).answer.profile
+    assert (profile.vwap, profile.high_volume_nodes) == (found.vwap, found.high_volume_nodes)
+    assert (profile.excess_low, profile.excess_high) == (found.excess_low, found.excess_high)
 
 
 def test_the_context_of_the_open_session_has_the_pocs_of_its_opening() -> None:

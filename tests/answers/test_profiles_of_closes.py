@@ -7,7 +7,7 @@ import pytest
 from tests.answers.test_query import GRANTED, put, session
 from tests.installations import Write
 
-from outcry.answers.profile_sources import ProfileRequest
+from outcry.answers.profile_request import ProfileRequest
 from outcry.app.installation import Installation
 from outcry.base.errors import NotFound
 from outcry.wire.profile import ProfileAnswer

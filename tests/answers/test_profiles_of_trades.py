@@ -12,7 +12,7 @@ import pytest
 from tests.market import profile_oracle as oracle
 
 from outcry.access.licences import Grant, Scope
-from outcry.answers.profile_sources import ProfileRequest
+from outcry.answers.profile_request import ProfileRequest
 from outcry.app.installation import Installation
 from outcry.base.errors import InvalidParameter, NotFound, Occupied
 from outcry.market.calendar import Session, SessionKind

@@ -16,7 +16,7 @@ from outcry.access.licences import Licences, Scope
 from outcry.access.local_limiter import SlidingWindowLimiter
 from outcry.access.model import GrantRow, KeyRow, Role, Tier
 from outcry.answers.live_answers import LiveAnswer
-from outcry.answers.profile_sources import ProfileRequest
+from outcry.answers.profile_request import ProfileRequest
 from outcry.answers.query import SymbolStatus
 from outcry.api.app import Application, Options, Services, create_app
 from outcry.base.errors import NoLicensedSource, NotFound, UnknownSymbol

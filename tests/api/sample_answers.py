@@ -21,6 +21,8 @@ from outcry.wire.answers import (
     SessionLevels,
     SymbolsAnswer,
     SymbolState,
+    Vwap,
+    VwapBand,
 )
 from outcry.wire.chart import (
     ChartAnswer,
@@ -40,8 +42,6 @@ from outcry.wire.profile import (
     ProfileRow,
     ProfileSession,
     ProfileWindow,
-    Vwap,
-    VwapBand,
 )
 
 _DAY = "2026-01-02"

@@ -10,7 +10,7 @@ from tests.api.harness import SECOND, Harness, build_harness, known, served
 from tests.timeouts import wait_until
 
 from outcry.answers.matching import GivenPrices
-from outcry.answers.profile_sources import ProfileRequest
+from outcry.answers.profile_request import ProfileRequest
 from outcry.base.errors import Occupied
 from outcry.database.errors import StoreBusy
 
@@ -88,6 +88,32 @@ def test_levels_have_exactly_the_interfaces_fields(harness: Harness) -> None:
             ("chosen_profile", 1, "ES", ProfileRequest(None, "2025-12-29", "2026-01-02")),
         ),
         (
+            "/api/profile?symbol=ES&from=2026-01-02T15:00:00Z&to=2026-01-02T10:00:00.25-05:00",
+            (
+                "chosen_profile",
+                1,
+                "ES",
+                ProfileRequest(first=1_767_366_000_000_000_000, last=1_767_366_000_250_000_000),
+            ),
+        ),
+        (
+            "/api/profile?symbol=ES&sessions=2026-01-05,2025-12-29/2026-01-02,2026-01-06/2026-01-07T15:00:00%2B01:00"
+            "&split=2026-01-02T15:00:00Z,2026-01-02T15:30:00Z",
+            (
+                "chosen_profile",
+                1,
+                "ES",
+                ProfileRequest(
+                    sessions=(
+                        ("2026-01-05", "2026-01-05"),
+                        ("2025-12-29", "2026-01-02"),
+                        ("2026-01-06", 1_767_794_400_000_000_000),
+                    ),
+                    split=(1_767_366_000_000_000_000, 1_767_367_800_000_000_000),
+                ),
+            ),
+        ),
+        (
             "/api/history?symbol=ES&from=2026-01-02&to=2026-01-05",
             ("history", 1, "ES", "2026-01-02", "2026-01-05"),
         ),
@@ -153,6 +179,24 @@ def test_python_names_do_not_reach_the_wire(harness: Harness) -> None:
         ("/api/profile?symbol=ES&row=401", 400, "invalid_parameter", "row"),
         ("/api/profile?symbol=ES&method=da-lton", 400, "invalid_parameter", "method"),
         ("/api/profile?symbol=ES&from=yesterday", 400, "invalid_parameter", "from"),
+        ("/api/profile?symbol=ES&from=2026-01-02T15:00:00", 400, "invalid_parameter", "from"),
+        ("/api/profile?symbol=ES&from=2026-01-02&to=2026-02-30", 400, "invalid_parameter", "to"),
+        ("/api/profile?symbol=ES&sessions=2026-01-02,", 400, "invalid_parameter", "sessions"),
+        ("/api/profile?symbol=ES&sessions=2026-01-02T15:00:00Z", 400, "invalid_parameter", "sessions"),
+        (
+            "/api/profile?symbol=ES&sessions=2026-01-02/2026-01-05/2026-01-06",
+            400,
+            "invalid_parameter",
+            "sessions",
+        ),
+        (
+            "/api/profile?symbol=ES&sessions=" + ",".join(["2026-01-02"] * 65),
+            400,
+            "invalid_parameter",
+            "sessions",
+        ),
+        ("/api/profile?symbol=ES&split=2026-01-02", 400, "invalid_parameter", "split"),
+        ("/api/profile?symbol=ES&split=2026-01-02T15:00:00Z,,", 400, "invalid_parameter", "split"),
         ("/api/history?symbol=ES&to=tomorrow", 400, "invalid_parameter", "to"),
         ("/api/alerts?symbol=ES&symbol=NQ", 400, "invalid_parameter", "symbol"),
         ("/api/alerts?symbol=%ff", 400, "invalid_parameter", None),

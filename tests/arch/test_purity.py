@@ -20,7 +20,14 @@ RUFF = Path(sys.executable).parent / "ruff"
 #: Modules that calculate with whole arrays.
 KERNELS = [
     SOURCES / "market" / f"{name}.py"
-    for name in ("bar_columns", "kernels", "matching/counting", "profile_kernels", "volume_count")
+    for name in (
+        "bar_columns",
+        "kernels",
+        "matching/counting",
+        "profile_kernels",
+        "session_rows",
+        "volume_count",
+    )
 ]
 PURE = sorted((SOURCES / "market").rglob("*.py"))
 EXACT = sorted((SOURCES / "market").rglob("*.py"))

@@ -2,10 +2,12 @@ import http.server
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from tests.api.harness import Harness
 
+from outcry.answers.profile_request import ProfileRequest
 from outcry.client import ApiError, Client, Unreachable
 from outcry.wire.answers import LevelsAnswer
 
@@ -58,6 +60,27 @@ def test_each_endpoint_through_the_client(harness: Harness) -> None:
     assert (past.alerts[0].params["vah"], past.next_before) == (6912.5, None)
     assert harness.query.calls[-1] == ("alerts_history", 1, "ES", "2026-01-02", None, 9, None, 5)
     assert harness.query.calls[5] == ("history", 1, "ES", "2026-01-02", "2026-01-05")
+
+
+def test_lists_of_sessions_and_times(harness: Harness) -> None:
+    """Lists, pairs, dates and aware times, as Python has them, and the same as text."""
+    client = Client(f"http://127.0.0.1:{harness.port}/", harness.key())
+    start = datetime(2026, 1, 2, 15, tzinfo=UTC)
+    days = [date(2026, 1, 5), ("2025-12-29", date(2025, 12, 31)), (start, start + timedelta(hours=1))]
+    client.profile("ES", sessions=days, split=[start + timedelta(minutes=30)])
+    client.profile(
+        "ES",
+        sessions="2026-01-05,2025-12-29/2025-12-31,2026-01-02T15:00:00Z/2026-01-02T16:00:00Z",
+        split="2026-01-02T15:30:00Z",
+    )
+    client.profile("ES", first=start, last="2026-01-05")
+    at_ns = 1_767_366_000_000_000_000
+    pairs = (("2026-01-05", "2026-01-05"), ("2025-12-29", "2025-12-31"), (at_ns, at_ns + 3600 * 10**9))
+    asked = ProfileRequest(sessions=pairs, split=(at_ns + 1800 * 10**9,))
+    assert harness.query.calls == [
+        ("chosen_profile", 1, "ES", asked),
+        ("chosen_profile", 1, "ES", ProfileRequest(first=at_ns, last="2026-01-05")),
+    ]
 
 
 def test_a_symbol_is_escaped(harness: Harness) -> None:

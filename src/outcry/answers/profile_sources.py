@@ -1,83 +1,25 @@
 """The sessions of one contract as sources of a profile: open, stored, or recomputed from the tape."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 
-from outcry.answers.profile_building import ProfilePart
+from outcry.answers.profile_levels import ProfilePart
+from outcry.answers.profile_request import ProfileRequest
 from outcry.answers.session_view import CompletedSelection, SessionView
-from outcry.base.errors import NotFound
+from outcry.base.errors import InvalidParameter, NotFound
+from outcry.base.timestamps import exact_timestamp
+from outcry.live.open_trades import OpenTrades
 from outcry.market.calendar import Session, SessionKind
 from outcry.market.composite import Counted, with_brackets
 from outcry.market.instruments import Product
 from outcry.market.ladder import BRACKET_MINUTES, Ladder, bracket_windows
-from outcry.market.methods import PRESETS
-from outcry.market.profile_kernels import Closes
-from outcry.market.profile_settings import Hours, ProfileSettings
-from outcry.market.saved_setting import SavedSetting
+from outcry.market.session_parts import SessionPart
+from outcry.market.session_rows import BarAcross
 from outcry.market.volume_statistics import VolumeSums
 from outcry.recordings.session_trades import SessionTrades, not_stored
 from outcry.sessions.session_history import SessionInContext, StoredSession
-from outcry.sessions.store_model import SessionRow
-from outcry.wire.profile import Period
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileRequest:
-    """The parameters of `GET /api/profile`, checked one by one. Dates are ISO text; None means the default.
-
-    method: name of a preset, or of one of the caller's own. named: those of the parameters `session`, `bracket` and
-    `row` that the caller named, with spaces between them; the others follow from an own preset. own: that preset.
-    """
-
-    date: str | None = None
-    first: str | None = None
-    last: str | None = None
-    period: Period | None = None
-    hours: Hours = "rth"
-    bracket_minutes: int = BRACKET_MINUTES
-    row_ticks: int = 1
-    method: str = "dalton"
-    delta: bool = False
-    anchor_ns: int | None = None
-    named: str = ""
-    own: SavedSetting | None = None
-
-    def with_own(self, own: SavedSetting) -> "ProfileRequest":
-        """Return the request with the values of a user's own preset, except those that the caller named."""
-        named = self.named.split()
-        return replace(
-            self,
-            own=own,
-            hours=self.hours if "session" in named else own.hours,
-            bracket_minutes=self.bracket_minutes if "bracket" in named else own.bracket_minutes,
-            row_ticks=self.row_ticks if "row" in named else own.row_ticks,
-        )
-
-    @property
-    def needs_trades(self) -> bool:
-        """Return whether the ladders of stored sessions cannot answer the request."""
-        settings = self.settings
-        return (
-            self.delta
-            or self.bracket_minutes < BRACKET_MINUTES
-            or settings.counts_closes
-            or bool(settings.bar_minutes)
-        )
-
-    @property
-    def settings(self) -> ProfileSettings:
-        """Return the settings of the profile."""
-        own = self.own
-        return ProfileSettings(
-            PRESETS[self.method] if own is None else own.method,
-            self.hours,
-            bracket_minutes=self.bracket_minutes,
-            row_ticks=self.row_ticks,
-            bar_minutes=0 if own is None else own.bar_minutes,
-            label="ticks" if own is None else own.label,
-        )
 
 
 @dataclass(frozen=True)
@@ -129,60 +71,80 @@ class ContractSessions:
 
 @dataclass(frozen=True)
 class ProfileReader:
-    """Reads what the ladders of sessions do not have from their trades. trades: None if this process has no tape."""
+    """Reads parts of sessions: from the ladders of sessions where these suffice, else from their trades or bars.
+
+    trades: None if this process has no tape. open_trades: those of the open session's trade date; None without one.
+    """
 
     trades: SessionTrades | None
+    open_trades: OpenTrades | None
     product: Product
     request: ProfileRequest
 
-    def part(self, contract: ContractSessions, session: Session) -> ProfilePart | None:
-        """Return a session with the brackets of the request; None if it is not recorded."""
+    def parts(
+        self, contract: ContractSessions, pieces: Sequence[SessionPart]
+    ) -> Sequence[ProfilePart | None] | None:
+        """Return parts of one session with the brackets of the request; None if the session is not recorded.
+
+        A part in which nothing traded is None. Raises `NotFound` if the trades are needed and not stored here, and
+        `InvalidParameter` for an instant inside a bar.
+        """
+        session, minutes = pieces[0].session, self.request.bracket_minutes
         found = contract.ladder(session)
         if found is None:
             return None
-        (ladder, final), minutes = found, self.request.bracket_minutes
-        stored, settings = contract.stored(session) if final else None, self.request.settings
-        if self.request.needs_trades and not settings.counts_closes:
+        (ladder, final), whole = found, all(piece.whole for piece in pieces)
+        if self.request.needs_trades or not whole:
             try:
-                return self._refolded(stored, session)
+                return self._refolded(
+                    contract.stored(session) if final else None, pieces, ladder, final=final
+                )
             except NotFound:
-                if minutes < BRACKET_MINUTES or settings.bar_minutes:
+                if self.request.needs_rows or not whole:
                     raise  # otherwise only the delta is unknown
         if ladder.brackets[-1].index >= len(bracket_windows(session.segments, BRACKET_MINUTES)):
             return None  # the session's hours were corrected after it was stored
-        counted = with_brackets(ladder, session.segments, BRACKET_MINUTES, max(minutes, BRACKET_MINUTES))
-        closes = self._closes(stored, session) if settings.counts_closes else None
-        return ProfilePart(session.trade_date, session.kind, final, counted, closes=closes)
+        counted = with_brackets(ladder, session.segments, BRACKET_MINUTES, minutes)
+        return [ProfilePart(piece, final, counted) for piece in pieces]
 
-    def _closes(self, stored: StoredSession | None, session: Session) -> Closes:
-        minutes = self.request.settings.close_minutes
-        return self._tape(session).closes(_row(stored, session), session, self.product.tick_e9, minutes)
-
-    def _refolded(self, stored: StoredSession | None, session: Session) -> ProfilePart:
-        minutes = self.request.bracket_minutes
-        found = self._tape(session).refold(
-            _row(stored, session), session, self.product.tick_e9, minutes, self.request.settings.bar_minutes
-        )
-        return ProfilePart(
-            session.trade_date,
-            session.kind,
-            final=True,
-            counted=Counted(found.ladder, bracket_windows(session.segments, minutes)),
-            deltas=found.deltas if self.request.delta else None,
-            unknown_lots=found.unknown_lots,
-        )
-
-    def since(self, contract: ContractSessions, session: Session, anchor_ns: int) -> VolumeSums:
-        """Return the sums over the trades of a session at or after a time. The session must be recorded."""
-        found = contract.ladder(session)
-        if found is None or session.close_ns <= anchor_ns:
-            return VolumeSums()
-        ladder: Ladder | None = found[0]
-        if anchor_ns > session.open_ns:
-            stored = contract.stored(session) if found[1] else None
-            ladder = self._tape(session).since(
-                _row(stored, session), session, self.product.tick_e9, anchor_ns
+    def _refolded(
+        self, stored: StoredSession | None, pieces: Sequence[SessionPart], ladder: Ladder, *, final: bool
+    ) -> Sequence[ProfilePart | None]:
+        session, counting = pieces[0].session, self.request.counting
+        windows = [piece.windows for piece in pieces]
+        lots = sum(ladder.volume) if final else None
+        try:
+            if stored is not None:
+                found = self._tape(session).refold(
+                    stored.row, session, self.product.tick_e9, counting, windows
+                )
+            else:
+                found = self._live(session).refold(session, counting, windows, lots)
+        except BarAcross as problem:
+            raise self._bar_across(problem, session) from problem
+        return [
+            ProfilePart(
+                piece, final, Counted(one.ladder, bracket_windows(session.segments, counting.minutes)),
+                deltas=one.deltas if self.request.delta else None, unknown_lots=one.unknown_lots, closes=one.closes,
             )
+            if one is not None
+            else None
+            for piece, one in zip(pieces, found, strict=True)
+        ]  # fmt: skip
+
+    def since(self, contract: ContractSessions, part: ProfilePart, anchor_ns: int) -> VolumeSums:
+        """Return the sums over the trades of a part at or after a time."""
+        if part.part.end_ns <= anchor_ns:
+            return VolumeSums()
+        ladder: Ladder | None = part.counted.ladder
+        rest = part.part.cut(anchor_ns, part.part.end_ns)
+        if rest is not None and rest != part.part:
+            session, stored = rest.session, contract.stored(rest.session) if part.final else None
+            if stored is not None:
+                ladder = self._tape(session).since(stored.row, rest.windows, session, self.product.tick_e9)
+            else:
+                lots = sum(part.counted.ladder.volume) if part.final and part.part.whole else None
+                ladder = self._live(session).since(session, rest.windows, lots)
         return VolumeSums.of(ladder.volume, ladder.low_ticks) if ladder is not None else VolumeSums()
 
     def _tape(self, session: Session) -> SessionTrades:
@@ -190,9 +152,16 @@ class ProfileReader:
             raise not_stored(session)
         return self.trades
 
+    def _live(self, session: Session) -> OpenTrades:
+        """Return the trades of the open session's trade date."""
+        if self.open_trades is None:
+            raise not_stored(session)
+        return self.open_trades
 
-def _row(stored: StoredSession | None, session: Session) -> SessionRow:
-    """Return the row of a stored session. The trades of an open session are stored after its close."""
-    if stored is None:
-        raise not_stored(session)
-    return stored.row
+    def _bar_across(self, problem: BarAcross, session: Session) -> InvalidParameter:
+        """Return the error for an instant inside a bar."""
+        return InvalidParameter(
+            "invalid_parameter.inside_bar", parameter=self.request.parameter_of(problem.at_ns),
+            date=str(session.trade_date), at=exact_timestamp(problem.at_ns), start=exact_timestamp(problem.start_ns),
+            end=exact_timestamp(problem.end_ns),
+        )  # fmt: skip

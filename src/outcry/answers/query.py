@@ -19,7 +19,7 @@ from outcry.answers.live_answers import LiveAnswers, QueryResult
 from outcry.answers.matching import GivenPrices, Matches
 from outcry.answers.presets import presets_answer
 from outcry.answers.profile_building import profile_answer
-from outcry.answers.profile_sources import ProfileRequest
+from outcry.answers.profile_request import ProfileRequest
 from outcry.answers.profiles import Profiles
 from outcry.answers.scanning import ScanRow
 from outcry.answers.selection import ResolvedSymbol, Selector, utc_date

@@ -11,7 +11,7 @@ from datetime import date
 from outcry.base.sizes import size
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.registry import VisibleChannel
-from outcry.market.calendar import Calendar, SessionKind
+from outcry.market.calendar import Calendar, Session, SessionKind
 from outcry.market.instruments import Product
 from outcry.market.ladder import Ladder
 from outcry.market.levels import CarriedLevels
@@ -19,7 +19,9 @@ from outcry.market.live_session import LiveView
 from outcry.market.opening import IncompleteSession, Prior
 from outcry.market.periods import PeriodPoc
 from outcry.market.profile import SessionProfile, volume_area
+from outcry.market.windows import Segment
 from outcry.sessions.session_history import SessionInContext, StoredSession, incomplete_sessions
+from outcry.sessions.store_model import SessionRow
 from outcry.sessions.visible_sessions import VisibleSessions
 from outcry.trades.feed import SIMULATED_SOURCES
 from outcry.wire.answers import DataQuality, DataSource
@@ -35,7 +37,8 @@ class SessionView:
     of the overnight session before this one; of an overnight session, its own. volume_area: low and high of the
     value area that is computed from volume. volume_area, data, carried, period_pocs, incomplete: computed on each call,
     because not every answer contains them. damaged: contract, date and kind of damaged stored sessions.
-    live: set if the session is open. stored, stored_overnight: set if it is completed.
+    segments: half-open windows in which the session trades. live: set if the session is open. stored, stored_overnight:
+    set if it is completed.
     """
 
     product: Product
@@ -47,8 +50,7 @@ class SessionView:
     rolled_from: str | None
     kind: SessionKind
     trade_date: date
-    open_ns: int
-    close_ns: int
+    segments: tuple[Segment, ...]
     short: bool
     ib_complete: bool
     ladder: Ladder
@@ -66,6 +68,21 @@ class SessionView:
     live: LiveView | None = None
     stored: StoredSession | None = None
     stored_overnight: StoredSession | None = None
+
+    @property
+    def open_ns(self) -> int:
+        """The start of the first segment."""
+        return self.segments[0][0]
+
+    @property
+    def close_ns(self) -> int:
+        """The end of the last segment, not included."""
+        return self.segments[-1][1]
+
+    @property
+    def session(self) -> Session:
+        """The session with its hours."""
+        return Session(self.product.root, self.trade_date, self.kind, self.segments, self.short)
 
 
 def open_session(seen: VisibleChannel, product: Product) -> SessionView | None:
@@ -87,9 +104,9 @@ def open_session(seen: VisibleChannel, product: Product) -> SessionView | None:
     return SessionView(
         product=product, source=seen.source, state="live", feed=feed, simulated=channel.simulated,
         contract=channel.key.contract.key, rolled_from=opening.rolled_from, kind=opening.kind,
-        trade_date=opening.trade_date, open_ns=opening.open_ns, close_ns=opening.close_ns,
-        short=opening.short, ib_complete=live.ib_complete, ladder=ladder, profile=live.profile, prior=prior,
-        reference=prior, overnight=live.overnight, average_range=opening.average_range,
+        trade_date=opening.trade_date, segments=opening.segments, short=opening.short,
+        ib_complete=live.ib_complete, ladder=ladder, profile=live.profile, prior=prior, reference=prior,
+        overnight=live.overnight, average_range=opening.average_range,
         volume_area=lambda: volume_area(ladder), data=data,
         carried=lambda: opening.carried, period_pocs=lambda: opening.period_pocs,
         incomplete=lambda: opening.incomplete, damaged=opening.damaged, live=live,
@@ -119,8 +136,8 @@ def completed_session(
     return SessionView(
         product=product, source="delayed", state=state, feed=None, simulated=simulated, contract=stored.contract.key,
         rolled_from=session.rolled_from.key if session.rolled_from else None, kind=row.kind, trade_date=row.trade_date,
-        open_ns=row.open_ns, close_ns=row.close_ns, short=row.short, ib_complete=row.complete, ladder=stored.ladder,
-        profile=stored.profile, prior=prior.profile if prior else None,
+        segments=_segments(row, calendar, product.root), short=row.short, ib_complete=row.complete,
+        ladder=stored.ladder, profile=stored.profile, prior=prior.profile if prior else None,
         reference=stored.profile,
         overnight=(overnight.profile.high, overnight.profile.low) if overnight else None,
         average_range=session.average_range_ticks, volume_area=lambda: stored.volume_area,
@@ -128,6 +145,14 @@ def completed_session(
         damaged=[(damaged.contract, damaged.trade_date, damaged.kind) for damaged in visible.damaged],
         stored=stored, stored_overnight=overnight,
     )  # fmt: skip
+
+
+def _segments(row: SessionRow, calendar: Calendar, root: str) -> tuple[Segment, ...]:
+    """Return the trading windows of a stored session. They lack breaks if its hours were corrected since."""
+    found = calendar.session(root, row.trade_date, row.kind)
+    if found is not None and (found.open_ns, found.close_ns) == (row.open_ns, row.close_ns):
+        return found.segments
+    return ((row.open_ns, row.close_ns),)
 
 
 @dataclass(frozen=True, slots=True)

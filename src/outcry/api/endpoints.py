@@ -3,7 +3,7 @@
 Each endpoint is one row. Routing, the cache and the OpenAPI document all read this table.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import cast
 
@@ -12,19 +12,22 @@ from outcry.answers.alerts import DEFAULT_LISTED, MAX_LISTED
 from outcry.answers.charting import DEFAULT_SESSIONS, MAX_SESSIONS
 from outcry.answers.live_answers import QueryResult
 from outcry.answers.matching import GivenPrices
-from outcry.answers.profile_sources import ProfileRequest
+from outcry.answers.profile_request import ProfileRequest
 from outcry.answers.query import Query
 from outcry.api.parameters import (
     LARGEST_NUMBER,
     any_symbol_of,
     choice_of,
     date_of,
+    edge_of,
     instant_of,
+    instants_of,
     method_of,
     number_of,
     price_of,
     required_date_of,
     required_price_of,
+    spans_of,
     symbol_of,
 )
 from outcry.market.ladder import BRACKET_MINUTES
@@ -44,7 +47,7 @@ from outcry.wire.presets import PresetsAnswer
 from outcry.wire.profile import Hours, Period, ProfileAnswer
 
 Ask = Callable[[Query, Scope, int], QueryResult[Answer]]
-Terms = tuple[str | int | None, ...]
+Terms = tuple[Hashable, ...]
 #: The terms that identify an answer in the cache, and the query to run.
 Prepared = tuple[Terms, Ask]
 
@@ -53,9 +56,10 @@ Prepared = tuple[Terms, Ask]
 class Parameter:
     """A query parameter of an endpoint, as documented.
 
-    `kind`: `symbol`, `any` (a symbol that may be unknown), `date`, `instant`, `number`, `price`, `choice` or `method`
-    (a preset, or a name that a user's own preset can have). `least`, `most`: bounds of a number, inclusive. `choices`:
-    the values of a choice, all text or all numbers.
+    `kind`: `symbol`, `any` (a symbol that may be unknown), `date`, `instant`, `edge` (a date or an instant), `spans` (a
+    list of dates and of ranges between edges), `instants`, `number`, `price`, `choice` or `method` (a preset, or a name
+    that a user's own preset can have). `least`, `most`: bounds of a number, inclusive. `choices`: the values of a
+    choice, all text or all numbers.
     """
 
     name: str
@@ -98,8 +102,8 @@ def _profile(given: Mapping[str, str]) -> Prepared:
     symbol, day = symbol_of(given), date_of(given, "date")
     request = ProfileRequest(
         date=day,
-        first=date_of(given, "from"),
-        last=date_of(given, "to"),
+        first=edge_of(given, FROM.name),
+        last=edge_of(given, TO.name),
         period=cast("Period | None", choice_of(given, PERIOD.name, PERIOD.choices)),
         hours=cast("Hours", choice_of(given, HOURS.name, HOURS.choices) or "rth"),
         bracket_minutes=int(choice_of(given, BRACKET.name, BRACKET.choices) or BRACKET_MINUTES),
@@ -107,6 +111,8 @@ def _profile(given: Mapping[str, str]) -> Prepared:
         method=method_of(given, METHOD.name) or DALTON.name,
         delta=choice_of(given, DELTA.name, DELTA.choices) == "1",
         anchor_ns=instant_of(given, ANCHOR.name),
+        sessions=spans_of(given, LIST.name),
+        split=instants_of(given, SPLIT.name),
     )
     if request.method not in PRESETS:
         named = " ".join(each.name for each in (HOURS, BRACKET, ROW) if given.get(each.name))
@@ -214,11 +220,23 @@ METHOD = Parameter(
     "Preset by which POC and value area are computed, or the name of a setting that you saved; default `dalton`. "
     "`/api/presets` lists both. A saved setting also has hours, bracket and row; other parameters replace them.",
 )
-DELTA = Parameter(
-    "delta", "choice", "1: add the volume delta at each row, from completed sessions.", choices=(0, 1)
-)
+DELTA = Parameter("delta", "choice", "1: add the volume delta at each row.", choices=(0, 1))
 ANCHOR = Parameter(
     "anchor", "instant", "Add a VWAP of the trades since this time (ISO 8601 with an offset or Z)."
+)
+FROM = Parameter(
+    "from", "edge", "First trade date, or the time (ISO 8601 with an offset or Z) from which on trades count."
+)
+TO = Parameter("to", "edge", "Last trade date, inclusive, or the time before which trades count.")
+LIST = Parameter(
+    "sessions",
+    "spans",
+    "Sessions to merge, separated by commas: trade dates, and ranges `first/last` with the rules of `from` and `to`.",
+)
+SPLIT = Parameter(
+    "split",
+    "instants",
+    "Times, separated by commas, at which the profile is split: the answer adds the profile of each part.",
 )
 _DATES = (
     Parameter("from", "date", "First trade date, inclusive."),
@@ -276,7 +294,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (
             SYMBOL,
             Parameter("date", "date", "Trade date of a session."),
-            *_DATES,
+            FROM,
+            TO,
             HOURS,
             PERIOD,
             BRACKET,
@@ -284,6 +303,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             METHOD,
             DELTA,
             ANCHOR,
+            LIST,
+            SPLIT,
         ),
         (*_BY_SYMBOL, "not_found"),
         _profile,

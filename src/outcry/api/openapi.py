@@ -12,7 +12,7 @@ import msgspec
 from outcry import __version__
 from outcry.api.endpoints import ENDPOINTS, Endpoint, Parameter
 from outcry.api.error_document import error_schema, refusal, refusals, refused
-from outcry.api.parameters import LONGEST_SYMBOL
+from outcry.api.parameters import LONGEST_SYMBOL, MOST_LISTED, SPAN_PATTERN
 from outcry.api.recorded_examples import examples_of
 from outcry.api.stream_document import STREAM_ERRORS, STREAM_SCHEMAS, TICKET_SCHEME, stream_paths
 from outcry.api.webhook_document import webhooks
@@ -127,6 +127,14 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         schema: dict[str, Any] = {"type": "string", "format": "date"}
     elif parameter.kind == "instant":
         schema = {"type": "string", "format": "date-time"}
+    elif parameter.kind == "edge":
+        schema = {"type": "string", "anyOf": [{"format": "date"}, {"format": "date-time"}]}
+    elif parameter.kind == "spans":
+        schema = _listed(
+            {"type": "string", "pattern": f"^{SPAN_PATTERN}$"}, "2026-01-05", "2026-01-07/2026-01-09"
+        )
+    elif parameter.kind == "instants":
+        schema = _listed({"type": "string", "format": "date-time"}, "2026-01-06T16:00:00Z")
     elif parameter.kind == "number":
         schema = {"type": "integer", "minimum": parameter.least, "maximum": parameter.most}
     elif parameter.kind == "choice":
@@ -140,13 +148,20 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         schema = {"type": "string", "examples": ["ES"]}
     else:
         schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_SYMBOL, "examples": ["ES"]}
-    return {
+    found = {
         "name": parameter.name,
         "in": "query",
         "required": parameter.required,
         "description": parameter.text,
         "schema": schema,
     }
+    if schema["type"] == "array":  # separated by commas
+        found |= {"style": "form", "explode": False}
+    return found
+
+
+def _listed(items: dict[str, Any], *examples: str) -> dict[str, Any]:
+    return {"type": "array", "maxItems": MOST_LISTED, "items": items, "examples": [list(examples)]}
 
 
 def _headers(**more: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,17 @@ from outcry.market.units import price_of_text
 LONGEST_SYMBOL = 64
 #: Maximum of a sequence number: the largest integer that JSON clients represent exactly.
 LARGEST_NUMBER = 2**53 - 1
+#: Maximum of entries in a list.
+MOST_LISTED = 64
+#: Trade dates of the years 1901 to 2099, and times with an offset, as regular expressions for the OpenAPI document.
+_MONTH_DAYS = (
+    "(0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8])"
+)
+_LEAP_YEARS = "19(0[48]|[2468][048]|[13579][26])|20([02468][048]|[13579][26])"
+DATE_PATTERN = f"((19(0[1-9]|[1-9][0-9])|20[0-9]{{2}})-({_MONTH_DAYS})|({_LEAP_YEARS})-02-29)"
+_CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]"
+EDGE_PATTERN = rf"{DATE_PATTERN}(T{_CLOCK}:[0-5][0-9](\.[0-9]{{1,6}})?(Z|[+-]{_CLOCK}))?"
+SPAN_PATTERN = f"({DATE_PATTERN}|{EDGE_PATTERN}/{EDGE_PATTERN})"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,16}", re.ASCII)
@@ -145,14 +156,65 @@ def method_of(parameters: Mapping[str, str], name: str) -> str | None:
     raise InvalidParameter("invalid_parameter.method", parameter=name)
 
 
+def edge_of(parameters: Mapping[str, str], name: str) -> str | int | None:
+    """Return a trade date as text, or a time with a UTC offset as ns UTC; None if the parameter is missing or empty.
+
+    Raises `InvalidParameter` for any other text.
+    """
+    text = parameters.get(name)
+    return _edge(text, name) if text else None
+
+
+def spans_of(parameters: Mapping[str, str], name: str) -> tuple[tuple[str | int, str | int], ...]:
+    """Return a list of trade dates and ranges `first/last`, separated by commas, as pairs of their ends.
+
+    Raises `InvalidParameter` for any other text, and for more than `MOST_LISTED` entries.
+    """
+    found: list[tuple[str | int, str | int]] = []
+    for entry in _listed(parameters, name):
+        first, slash, last = entry.partition("/")
+        start = _edge(first, name)
+        if not slash and isinstance(start, int):
+            raise InvalidParameter("invalid_parameter.edge", parameter=name)
+        found.append((start, _edge(last, name) if slash else start))
+    return tuple(found)
+
+
+def instants_of(parameters: Mapping[str, str], name: str) -> tuple[int, ...]:
+    """Return times with a UTC offset, separated by commas, as ns UTC.
+
+    Raises `InvalidParameter` for any other text, and for more than `MOST_LISTED` entries.
+    """
+    return tuple(_instant(entry, name) for entry in _listed(parameters, name))
+
+
+def _listed(parameters: Mapping[str, str], name: str) -> list[str]:
+    text = parameters.get(name)
+    entries = text.split(",") if text else []
+    if len(entries) > MOST_LISTED:
+        raise InvalidParameter("invalid_parameter.listed", parameter=name, most=MOST_LISTED)
+    return entries
+
+
+def _edge(text: str, name: str) -> str | int:
+    if _DATE.fullmatch(text) is not None:
+        return required_date_of({name: text}, name)
+    try:
+        return _instant(text, name)
+    except InvalidParameter as problem:
+        raise InvalidParameter("invalid_parameter.edge", parameter=name) from problem
+
+
 def instant_of(parameters: Mapping[str, str], name: str) -> int | None:
     """Return a time with a UTC offset as ns UTC, to the microsecond, or None if it is missing or empty.
 
     Raises `InvalidParameter` for any other text.
     """
     text = parameters.get(name)
-    if not text:
-        return None
+    return _instant(text, name) if text else None
+
+
+def _instant(text: str, name: str) -> int:
     try:
         at = datetime.fromisoformat(text)
         if at.tzinfo is not None:

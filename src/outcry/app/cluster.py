@@ -5,7 +5,7 @@ build the parts that a service in a single process needs too.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from time import monotonic
@@ -40,9 +40,10 @@ from outcry.cluster.state_publisher import StatePublisher
 from outcry.cluster.stream_owner.client import ForwardingIntake, StreamOwnerClient
 from outcry.cluster.stream_owner.server import StreamOwnerServer
 from outcry.connections.service import BrokerConnections
+from outcry.database.errors import StoreBusy
 from outcry.feeds.pushed import PushedFeeds
 from outcry.live.engine import Engine
-from outcry.live.model import StreamKey
+from outcry.live.model import Frame, StreamKey
 from outcry.live.registry import Registry
 from outcry.trades.feed import Feed
 from outcry.trades.push_format import OWNER_WAIT_S
@@ -75,11 +76,13 @@ class ClusterSide:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine: Engine | None = None
         self._log: JetStreamLog | None = None
+        #: Reads the logs of streams that other processes own.
+        self._distant_log: JetStreamLog | None = None
         universe = installation.reference.universe
         #: Replica of the state that engines report, and the newest alerts of the store.
         self._mirror = StateReplica(
             installation.registry, JetStreamLatest(self.link), self.calls,
-            lambda text: StreamKey.read(text, universe), installation.market_clock, self._say,
+            lambda text: StreamKey.read(text, universe), installation.market_clock, self._say, self._read_log,
         )  # fmt: skip
         self._alerts = AlertTail(installation.registry, installation.alerts, self.calls, self._say)
         self._tasks = BackgroundTasks(self._say)
@@ -146,6 +149,8 @@ class ClusterSide:
             parts.append(("feeds", self._run_feeds))
         if self._roles & {"api", "web", "feeds"}:
             parts.append(("mirror", self._mirror.run))
+        if self._roles & {"api", "web"}:
+            parts.append(("log reader", self._run_log_reader))
         if self._roles & {"api", "web", "deliver"}:
             parts.append(("alerts", self._alerts.run))
         # partitions announce the roles `engine` and `feeds` themselves, until they are transferred
@@ -167,6 +172,23 @@ class ClusterSide:
     def _complete(self) -> bool:
         """Return whether this process's registry of live sessions lists every stream of the cluster."""
         return self._mirror.complete
+
+    async def _run_log_reader(self) -> None:
+        """Keep a connection with which requests read the logs of streams."""
+        async with _in_thread(LinkThread(self._installation.settings.cluster, self._say)) as thread:
+            self._distant_log = JetStreamLog(thread, self._say)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._distant_log = None
+
+    def _read_log(self, name: str, first: int) -> Iterator[Frame]:
+        """Read the log of a stream that another process writes. Blocks; raises `StoreBusy`."""
+        log = self._distant_log
+        if log is None:
+            raise StoreBusy("this process is not connected to NATS yet")
+        log.last(name)  # look up how far its owner has written by now
+        return log.read(name, first)
 
     async def _run_feeds(self) -> None:
         """Run this process's share of users' broker connections, and the operator's feeds of this process."""

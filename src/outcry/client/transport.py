@@ -5,7 +5,7 @@ The API key is sent to the given host only: redirects are not followed, and `.ne
 
 import ssl
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from socket import SHUT_RDWR, socket
@@ -20,6 +20,17 @@ from outcry.client.errors import Unreachable, error_from
 MAX_BYTES = 64 * 2**20
 Query = Mapping[str, object]
 _OK = 200
+
+
+def _text_of(value: object) -> object:
+    """Return a list as text separated by commas, and a pair in it as its two ends separated by a slash."""
+    if not isinstance(value, (list, tuple)):
+        return value
+    entries = cast("Sequence[object]", value)
+    return ",".join(
+        "/".join(map(str, cast("tuple[object, ...]", entry))) if isinstance(entry, tuple) else str(entry)
+        for entry in entries
+    )
 
 
 class _Exchange(NamedTuple):
@@ -154,7 +165,7 @@ class Transport:
         The service may have closed an idle connection meanwhile. A request without a body is then sent again over a new
         connection, which is safe because no such request changes anything.
         """
-        given = {name: value for name, value in query.items() if value is not None}
+        given = {name: _text_of(value) for name, value in query.items() if value is not None}
         target = self._route.target(path + (f"?{urlencode(given)}" if given else ""))
         sent = self._headers | dict(headers)
         if (kept := self._take()) is not None:

@@ -6,9 +6,10 @@ a request reads it.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import aclosing, suppress
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 
 import msgspec
@@ -21,7 +22,7 @@ from outcry.cluster.latest import RETENTION_S, Latest, Order
 from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.nats.latest import JetStreamLatest
 from outcry.cluster.wire_state import ALIVE, ProcessHeartbeat, State, read_state
-from outcry.live.model import StreamKey
+from outcry.live.model import Frame, StreamKey
 from outcry.live.partitions import partition_of_stream
 from outcry.live.registry import Channel, Registry
 from outcry.market.live_session import LiveView
@@ -36,6 +37,8 @@ _RETRY_S = 0.25
 #: Beyond that rate only the newest state of each stream is processed.
 _TURN, _A_SECOND, _AT_ONCE = 50, 2000, 200
 
+#: Reads the log of the stream with a name (`StreamKey.text`) from a position on.
+ReadStreamLog = Callable[[str, int], Iterator[Frame]]
 #: A process and one partition that it owns: a heartbeat covers several.
 _Source = tuple[str, int]
 
@@ -45,9 +48,12 @@ class _ReplicatedStream:
 
     __slots__ = ("at_s", "channel", "order", "state")
 
-    def __init__(self, key: StreamKey, order: Order, state: State) -> None:
+    def __init__(self, key: StreamKey, order: Order, state: State, read_log: ReadStreamLog | None) -> None:
         self.order, self.state, self.at_s = order, state, monotonic()
-        self.channel = Channel(key, simulated=state.invented, peek=self._view)
+        self.channel = Channel(
+            key, simulated=state.invented, peek=self._view,
+            read_log=partial(read_log, key.text) if read_log else None,
+        )  # fmt: skip
         self.channel.feed_code = state.feed_code
 
     def _view(self) -> LiveView | None:
@@ -61,13 +67,15 @@ class _ReplicatedStream:
 class StateReplica:
     """Fill the registry of live streams with the states that other processes publish, on one event loop.
 
-    key_of: parses `StreamKey.text`; raises `LookupError` or `ValueError`.
+    key_of: parses `StreamKey.text`; raises `LookupError` or `ValueError`. read_log: reads a stream's log, for requests
+    that need its trades.
     """
 
     def __init__(
         self, registry: Registry, latest: JetStreamLatest, calls: NatsCalls, key_of: Callable[[str], StreamKey],
-        clock: Clock, report: Report = discard,
+        clock: Clock, report: Report = discard, read_log: ReadStreamLog | None = None,
     ) -> None:  # fmt: skip
+        self._read_log = read_log
         self._registry, self._latest, self._calls = registry, latest, calls
         self._key_of, self._clock, self._report = key_of, clock, report
         self._known: dict[str, _ReplicatedStream] = {}
@@ -147,7 +155,7 @@ class StateReplica:
             self._change(latest.key, known, latest.order, msgspec.structs.replace(known.state, by=""))
 
     def _show(self, key: StreamKey, order: Order, state: State) -> None:
-        reflected = self._known[key.text] = _ReplicatedStream(key, order, state)
+        reflected = self._known[key.text] = _ReplicatedStream(key, order, state, self._read_log)
         self._sources.setdefault(reflected.source, {})[key.text] = reflected
         self._registry.put(reflected.channel)
         self._judge(reflected)

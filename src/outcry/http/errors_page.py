@@ -9,7 +9,8 @@ from outcry.http.errors import STATUS
 from outcry.http.messages import Catalogue, load_catalogue
 
 _EXTRAS = {
-    "invalid_parameter": "`parameter`, `errors[]` of `{parameter, message}`",
+    "invalid_parameter": "`parameter`, `errors[]` of `{parameter, message}`; for a time at which a profile cannot be "
+    "cut: `at`, `start`, `end`",
     "unauthorized": "`reason`: `missing`, `malformed`, `unknown`, `revoked`, `expired`, `disabled`, `key_in_query` or "
     "`ticket`",
     "unknown_symbol": "`symbol`, `suggestions[]`",

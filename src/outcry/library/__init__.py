@@ -4,11 +4,11 @@ It uses the same kernel and rules as the service, so both compute the same numbe
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, tzinfo
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, pairwise
 from os import PathLike
 from typing import Any
 
@@ -31,10 +31,11 @@ from outcry.library.errors import InvalidInput
 from outcry.library.files import TableOptions, read_file
 from outcry.library.levels import ProfileLevels, Row
 from outcry.library.markup import html_of
+from outcry.library.parts import balances_of, check_cuts, cuts_of, letters_of
 from outcry.library.price_ticks import FLOAT_ERROR_E9
 from outcry.library.sides import Deltas
-from outcry.library.terms import Terms, reference_of, size_step_e9, terms_of
-from outcry.library.times import Ints, span_text, time_text, zone_of
+from outcry.library.terms import Selection, Terms, reference_of, size_step_e9, terms_of
+from outcry.library.times import Ints, inside, instant_of, span_text, time_text, zone_of
 from outcry.market.day_type import day_type
 from outcry.market.kernels import BulkFold
 from outcry.market.ladder import MAX_ROWS, Ladder, RangeTooWide, bracket_windows
@@ -55,7 +56,12 @@ _NOTHING_TRADED = "No trades in the window: all rows there have size or volume 0
 
 @dataclass(frozen=True)
 class Profile(ProfileLevels):
-    """A session's profile: its levels and rows, as a table, as HTML in a notebook, and as a plot."""
+    """A profile: its levels and rows, as a table, as HTML in a notebook, and as a plot.
+
+    splits: the profiles between the instants of `split`, in order of time; None where nothing traded.
+    """
+
+    splits: list["Profile | None"] = field(default_factory=list, repr=False)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the TPO letters with value area, POC, initial balance and volume, and return the axes.
@@ -85,7 +91,7 @@ def profile(
     data: Any,
     *,
     tick_size: float | str | Decimal | None = None,
-    window: tuple[Any, Any] | None = None,
+    window: tuple[Any, Any] | list[tuple[Any, Any]] | None = None,
     bracket_minutes: int = 30,
     row_ticks: int = 1,
     method: str = "dalton",
@@ -102,8 +108,14 @@ def profile(
     average_range: float | None = None,
     size_step: float | str | Decimal | None = None,
     instruments: str | PathLike[str] | None = None,
+    first: Any = None,
+    last: Any = None,
+    period: str | None = None,
+    sessions: Sequence[Any] | None = None,
+    split: Sequence[Any] = (),
+    anchor: Any = None,
 ) -> Profile:
-    """Compute the profile of one session.
+    """Compute the profile of a session, of several sessions, or of parts of them.
 
     data: the path of a file that `outcry import` reads, or a dataframe (pandas, Polars, also lazy, PyArrow), a numpy
     structured array or a mapping of arrays, in any row order. It has times (`ts`, `timestamp` and the like, or a
@@ -112,9 +124,15 @@ def profile(
     (`B` or `buy`, `A`, `S` or `sell`) gives the volume delta.
 
     Give either tick_size and window, or symbol and date. The window is half-open: two aware datetimes, ISO strings with
-    a UTC offset, or int ns. symbol and date select the hours and the tick of that product on that trade date. date: a
-    date, a datetime or Timestamp at midnight, a numpy datetime64 of a day, or ISO text. session: with symbol and date,
-    `rth` (regular hours), `overnight` (from the previous regular close to the regular open) or `full` (both).
+    a UTC offset, or int ns; or a list of such pairs, which are merged. symbol and date select the hours and the tick of
+    that product on that trade date. date: a date, a datetime or Timestamp at midnight, a numpy datetime64 of a day, or
+    ISO text. session: with symbol and date, `rth` (regular hours), `overnight` (from the previous regular close to the
+    regular open) or `full` (both).
+
+    Instead of date alone, give date and period (`day`, `week`, `month`, `quarter`), first and last (trade dates, both
+    included, or instants, the last not included), or sessions: a list of dates and pairs (first, last), in any order.
+    split: instants that divide the profile; the result has a profile for each part in `splits`. anchor: an instant from
+    which on trades count for `anchored_vwap`.
 
     row_ticks: ticks of a row; rows are counted from price 0. A POC is the middle tick of its row, `val` and `vah` are
     the outer ticks of theirs. method: a name in `outcry.market.methods.PRESETS`. tz: IANA zone of times that have none;
@@ -135,11 +153,13 @@ def profile(
         raise InvalidInput(f"Invalid stamp {stamp!r}", "Use open or close.")
     if not 1 <= row_ticks <= MAX_ROW_TICKS:
         raise InvalidInput(f"Invalid row_ticks {row_ticks!r}", f"Use 1 to {MAX_ROW_TICKS}.")
+    selection = Selection(date, first, last, period, sessions)
     zone, reference = zone_of(tz), reference_of(instruments)
-    terms = terms_of(tick_size, window, symbol, date, session, reference)
+    terms = terms_of(tick_size, window, symbol, selection, session, reference)
     step_e9 = size_step_e9(size_step, terms.product)
+    cuts = cuts_of(terms, split)
     try:
-        windows = bracket_windows(terms.segments, bracket_minutes)
+        bracket_windows((), bracket_minutes)
     except ValueError as problem:
         raise InvalidInput(
             f"Invalid bracket_minutes: {problem}", "Use 15, 30 or 60, for example."
@@ -163,17 +183,17 @@ def profile(
         table = table_of(data, zone)._replace(size_step_e9=step_e9)
         if table.bars and stamp == "close":
             table = table._replace(at_ns=_starts(table.at_ns))
-    asked = {
-        "symbol": symbol, "contract": named, "date": terms.date, "session": terms.session,
-        "window_ns": (terms.segments[0][0], terms.segments[-1][1]), "bracket_minutes": bracket_minutes,
+    fixed: dict[str, Any] = {
+        "symbol": symbol, "contract": named, "session": terms.session, "bracket_minutes": bracket_minutes,
         "row_ticks": row_ticks,
     }  # fmt: skip
+    if table.bars:
+        check_cuts(table.at_ns, terms, cuts)
     try:
-        if preset.placement == "close_up":
-            return _of_closes(table, terms, preset, asked)
-        deltas = Deltas()
-        fold = _folded(table, terms, BulkFold(windows), bracket_minutes, deltas)
-        ladder = fold.ladder()
+        found = _computed(table, terms, preset, fixed, average_range)
+        pieces = [terms.cut(*piece) for piece in pairwise(cuts)] if split else []
+        splits = [_piece(table, piece, preset, fixed) for piece in pieces]
+        anchored = {} if anchor is None else _anchored(table, terms, instant_of(anchor, "anchor"))
     except RangeTooWide as problem:
         raise InvalidInput(
             f"Invalid prices: {problem.describe(terms.tick_e9)}", "Check the price column."
@@ -183,14 +203,54 @@ def profile(
             raise
         at = time_text(int(table.at_ns[problem.row]))
         raise InvalidInput(f"{table.origin}, {at}: {problem.problem}", problem.remedy) from problem
+    return replace(found, splits=splits, **anchored)
+
+
+def _computed(
+    table: Table, terms: Terms, preset: Method, fixed: dict[str, Any], average_range: float | None = None
+) -> Profile:
+    """Return the profile of the rows inside the windows. fixed: fields of the result that do not depend on these."""
+    minutes = fixed["bracket_minutes"]
+    asked: dict[str, Any] = fixed | {
+        "date": terms.date, "window_ns": (terms.segments[0][0], terms.segments[-1][1]), "sessions": terms.days,
+    }  # fmt: skip
+    if preset.placement == "close_up":
+        return _of_closes(table, terms, preset, asked)
+    deltas = Deltas()
+    windows = bracket_windows(terms.bracket_segments, minutes)
+    ladder = _folded(table, terms, BulkFold(windows), minutes, deltas).ladder()
     if ladder is None:  # rows of size 0 and bars of volume 0 do not count as trades
         raise InvalidInput(_NOTHING_TRADED, "Check the size or volume column.")
-    found = profile_of(ladder, 60 // bracket_minutes, preset)
-    if terms.regular and bracket_minutes == _DAY_TYPE_MINUTES:
+    found = profile_of(ladder, 60 // minutes, preset)
+    if terms.regular and minutes == _DAY_TYPE_MINUTES:
         average = None if average_range is None else round(average_range * PRICE_SCALE / terms.tick_e9)
         asked["day_type"] = day_type(found, average).value
-    settings = ProfileSettings(preset, bracket_minutes=bracket_minutes, row_ticks=row_ticks)
-    return _shown(ladder, found, terms.tick_e9, table.size_step_e9, settings, deltas.of(ladder), asked)
+    settings = ProfileSettings(preset, bracket_minutes=minutes, row_ticks=fixed["row_ticks"])
+    asked["balances"] = balances_of(ladder, terms, settings)
+    return _shown(ladder, found, terms, table.size_step_e9, settings, deltas.of(ladder), asked)
+
+
+def _piece(table: Table, terms: Terms | None, preset: Method, fixed: dict[str, Any]) -> Profile | None:
+    """Return the profile of a part of the selection; None if nothing traded in it."""
+    if terms is None or not inside(table.at_ns, terms.segments).any():
+        return None
+    try:
+        return _computed(table, terms, preset, fixed)
+    except InvalidInput as problem:
+        if problem.problem == _NOTHING_TRADED:
+            return None
+        raise
+
+
+def _anchored(table: Table, terms: Terms, anchor_ns: int) -> dict[str, float]:
+    """Return the VWAP of the rows at or after a time as fields of a profile. Bars count if they start then or later."""
+    rest = terms.cut(anchor_ns, terms.segments[-1][1])
+    if rest is None or not inside(table.at_ns, rest.segments).any():
+        return {}
+    windows = bracket_windows(terms.bracket_segments, _DAY_TYPE_MINUTES)
+    ladder = _folded(table, rest, BulkFold(windows), _DAY_TYPE_MINUTES, Deltas()).ladder()
+    sums = VolumeSums.of(ladder.volume, ladder.low_ticks) if ladder else VolumeSums()
+    return {f"anchored_{name}": value for name, value in _vwap(sums, terms.tick_e9).items()}
 
 
 def _starts(at_ns: Ints) -> Ints:
@@ -240,7 +300,7 @@ def _folded(
     bars = next(_parts(table, terms, len(table.at_ns)))
     columns, places = bars.columns, bars.places
     check_repeats(bars.at_ns, places)
-    check_lengths(table.at_ns, terms.segments, bracket_minutes)
+    check_lengths(table.at_ns, terms.bracket_segments, bracket_minutes)
     opened, high, low, close, volume = _checked(
         *(
             lambda name=name: ticks_of(columns[name], tick_e9, places, fixed=fixed)
@@ -319,9 +379,11 @@ def _of_closes(table: Table, terms: Terms, preset: Method, asked: dict[str, Any]
 
 
 def _shown(
-    ladder: Ladder, found: SessionProfile, tick_e9: int, step_e9: int, settings: ProfileSettings,
+    ladder: Ladder, found: SessionProfile, terms: Terms, step_e9: int, settings: ProfileSettings,
     deltas: list[int] | None, asked: dict[str, Any],
 ) -> Profile:  # fmt: skip
+    tick_e9 = terms.tick_e9
+
     def price(ticks: int) -> float:
         return ticks * tick_e9 / PRICE_SCALE
 
@@ -331,7 +393,7 @@ def _shown(
         in_rows(ladder, settings.row_ticks),
     )
     prices, nodes = RowPrices(rows.low_ticks, size), volume_nodes(rows.volume)
-    marks, tpos = rows.letters(), rows.tpo_counts()
+    marks, tpos = letters_of(rows, terms, settings.bracket_minutes), rows.tpo_counts()
     of_rows: list[Size | None] = [None] * len(marks)
     if deltas is not None:
         sums = [0] * len(marks)
@@ -340,7 +402,8 @@ def _shown(
         of_rows = [size_of(lots, step_e9) for lots in sums]
     return Profile(
         poc=price(levels.poc), vah=price(levels.vah), val=price(levels.val), vpoc=price(levels.vpoc),
-        ib_high=price(found.ib_high), ib_low=price(found.ib_low), high=price(found.high), low=price(found.low),
+        ib_high=price(found.ib_high) if terms.has_first_hour else math.nan,
+        ib_low=price(found.ib_low) if terms.has_first_hour else math.nan, high=price(found.high), low=price(found.low),
         poc_candidates=[price(ticks) for ticks in levels.poc_candidates],
         poor_high=found.poor_high, poor_low=found.poor_low,
         single_prints=[(price(low), price(high)) for low, high in found.single_prints],

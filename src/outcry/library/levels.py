@@ -31,8 +31,12 @@ class ProfileLevels:
     high_volume_nodes, low_volume_nodes: peaks of the volume and the valleys between them, ascending
     (docs/reference/profiles.md). delta: sum of the rows' deltas; None without sides. row_ticks: ticks of a row.
 
-    symbol, date, session: what the user asked for; None for a window of the user's own. contract: its key, if the file
-    names it. window_ns: start and end (ns UTC) of the session, end excluded.
+    anchored_vwap, anchored_vwap_deviation: of the trades since `anchor`; not a number without it. balances: first and
+    last trade dates of consecutive regular sessions whose value areas overlap, which can be merged (by TPOs).
+
+    symbol, date, session: what the user asked for; None for a window of the user's own. date: None for several.
+    contract: its key, if the file names it. window_ns: start and end (ns UTC) of the profile, end excluded. sessions:
+    the trade dates.
     """
 
     poc: float
@@ -67,3 +71,7 @@ class ProfileLevels:
     high_volume_nodes: list[float] = field(default_factory=list)
     low_volume_nodes: list[float] = field(default_factory=list)
     delta: Size | None = None
+    anchored_vwap: float = float("nan")
+    anchored_vwap_deviation: float = float("nan")
+    balances: list[tuple[dt.date, dt.date]] = field(default_factory=list)
+    sessions: list[dt.date] = field(default_factory=list)

@@ -4,6 +4,7 @@ Columns named `ts`, `ts_event` or `…_utc` are in UTC if their times have no ti
 the zone, because a wrong guess would shift the session by hours.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any, NamedTuple
@@ -21,11 +22,14 @@ Ints = NDArray[np.int64]
 
 #: Names of columns whose times are UTC and whose integers are ns.
 UTC_NS_NAMES = ("ts", "ts_event")
+#: Up to this many segments, comparing all times with each is faster than a search.
+_FEW_SEGMENTS = 8
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - converts naive local times
 #: Clocks change on a quarter of an hour, so all times within one have the same UTC offset.
 _QUARTER_NS = 15 * NANOS_PER_MINUTE
 #: Numpy's integer value of a missing datetime.
 _NAT = np.iinfo(np.int64).min
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _ZONE_REMEDY = 'Add tz, for example tz="America/New_York" or tz="UTC".'
 _ACCEPTED = "Give datetimes, ISO 8601 text or int64 ns UTC"
 
@@ -39,7 +43,10 @@ class Times(NamedTuple):
 
 
 def inside(at_ns: Ints, segments: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
-    """Return which times are in one of the trading segments (ns UTC, half-open)."""
+    """Return which times are in one of the trading segments (ns UTC, half-open, ascending)."""
+    if len(segments) > _FEW_SEGMENTS:
+        edges = np.array(segments, np.int64).ravel()
+        return np.searchsorted(edges, at_ns, side="right") % 2 == 1
     found = np.zeros(len(at_ns), bool)
     for start, end in segments:
         found |= (at_ns >= start) & (at_ns < end)
@@ -194,22 +201,22 @@ def span_text(first_ns: int, last_ns: int) -> str:
     return f"{time_text(first_ns)} to {time_text(last_ns)}"
 
 
-def instant_of(value: Any) -> int:
-    """Convert the start or end of the window to ns UTC. A naive time is an error, as windows are written by hand."""
+def instant_of(value: Any, name: str = "window") -> int:
+    """Convert an instant that the user gave to ns UTC. A naive time is an error. name: of the argument."""
     forms = "Give aware datetimes, ISO strings with an offset, or int ns."
     if isinstance(value, (int, np.integer)):
         return int(value)
     if isinstance(value, np.datetime64):
-        raise InvalidInput(f"window: {value!r} (numpy datetime64) has no time zone", forms)
+        raise InvalidInput(f"{name}: {value!r} (numpy datetime64) has no time zone", forms)
     try:
         at = datetime.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
         at = None
     if is_missing(at) or not isinstance(at, datetime):
-        raise InvalidInput(f"window: {value!r} is not a time", forms)
+        raise InvalidInput(f"{name}: {value!r} is not a time", forms)
     if at.tzinfo is None:
         raise InvalidInput(
-            f"window: {value!r} has no time zone", "Add one, for example 2013-10-08T09:30-04:00."
+            f"{name}: {value!r} has no time zone", "Add one, for example 2013-10-08T09:30-04:00."
         )
     return since_epoch(at)
 
@@ -232,3 +239,13 @@ def trade_date_of(day: Any) -> date:
             )
         return day.date()
     return day
+
+
+def edge_of(value: Any, name: str) -> date | int:
+    """Convert one end of a range: a trade date, or an instant to ns UTC. name: of the argument."""
+    if isinstance(value, str) and _DATE.fullmatch(value):
+        return trade_date_of(value)
+    is_day = isinstance(value, date) and not isinstance(value, datetime)
+    if is_day or (isinstance(value, np.datetime64) and np.datetime_data(value)[0] == "D"):
+        return trade_date_of(value)
+    return instant_of(value, name)

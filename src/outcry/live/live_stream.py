@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from itertools import islice
 
 from outcry.base.clock import Clock
@@ -63,7 +64,9 @@ class LiveStream:
         self.key, self.name = key, key.text
         self._tick_e9, self._life, self._services = tick_e9, life, services
         self.stream = LoggedStream(key.text, tick_e9, services.log)
-        self.channel = Channel(key, simulated=False, peek=self.stream.view)
+        self.channel = Channel(
+            key, simulated=False, peek=self.stream.view, read_log=partial(services.log.read, key.text)
+        )
         self.health = Health()
         self.saved_position = 0
         #: When this process acquired the stream.

@@ -14,7 +14,7 @@ from datetime import date
 from typing import Any, Literal
 
 from outcry.access.licences import OPERATOR, Scope
-from outcry.live.model import AlertRow, StreamKey
+from outcry.live.model import AlertRow, Frame, StreamKey
 from outcry.market.instruments import Contract
 from outcry.market.live_session import LiveView
 
@@ -66,11 +66,14 @@ class Channel:
     """The registry's entry of one stream. `version` increases whenever responses about the stream change.
 
     peek: computes the view of the current session, None before its first trade. It is called once per version, under
-    the stream's lock.
+    the stream's lock. read_log: reads the stream's log from a position on; None if this process cannot.
     """
 
-    def __init__(self, key: StreamKey, *, simulated: bool, peek: Callable[[], LiveView | None]) -> None:
-        self.key, self.simulated = key, simulated
+    def __init__(
+        self, key: StreamKey, *, simulated: bool, peek: Callable[[], LiveView | None],
+        read_log: Callable[[int], Iterator[Frame]] | None = None,
+    ) -> None:  # fmt: skip
+        self.key, self.simulated, self.read_log = key, simulated, read_log
         self.version = 0
         #: The log position at which this process acquired the stream; of two processes the later one takes precedence.
         self.acquired_at = 0

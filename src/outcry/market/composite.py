@@ -5,8 +5,10 @@ other. A bracket counts once at every row it traded, so the TPO counts of the se
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
+from itertools import pairwise
 
 from outcry.market.ladder import MAX_ROWS, Bracket, Ladder, RangeTooWide, Source, bracket_windows, runs
 from outcry.market.windows import Segment
@@ -90,6 +92,27 @@ def balances(areas: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
                 found.append((first, index - 1))
             first = index
         before = area
+    return found
+
+
+def dated_balances(
+    areas: Sequence[tuple[date, tuple[int, int]]], left_out: Collection[date]
+) -> list[tuple[date, date, int]]:
+    """Return the sessions that can be merged as `balances` does: first and last date, and their number.
+
+    areas: trade dates, ascending, with value areas. left_out: dates of sessions that are not among them. Sessions
+    before and after such a date are not consecutive.
+    """
+    found: list[tuple[date, date, int]] = []
+    breaks = [
+        at
+        for at, ((before, _), (after, _)) in enumerate(pairwise(areas), 1)
+        if any(before < day < after for day in left_out)
+    ]
+    for start, end in pairwise([0, *breaks, len(areas)]):
+        run = areas[start:end]
+        for first, last in balances(area for _, area in run):
+            found.append((run[first][0], run[last][0], last - first + 1))
     return found
 
 

@@ -142,6 +142,16 @@ class SessionProfile:
         """Return whether there are fewer than two single prints at the low: the auction there is unfinished."""
         return self.lower_tail_rows < 2
 
+    @property
+    def excess_high(self) -> bool:
+        """Return whether there are two or more single prints at the high, made before the last bracket."""
+        return self.upper_tail_rows >= 2 and not self.upper_tail_provisional
+
+    @property
+    def excess_low(self) -> bool:
+        """Return whether there are two or more single prints at the low, made before the last bracket."""
+        return self.lower_tail_rows >= 2 and not self.lower_tail_provisional
+
 
 @dataclass(frozen=True, slots=True)
 class TpoLevels:

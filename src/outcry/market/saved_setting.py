@@ -1,7 +1,7 @@
 """A setting of a profile under a name of the user's own, as plain values and as settings of a profile.
 
 The values have the names and the meaning of a setting that `GET /api/match` returns, so that a match can be saved, sent
-and used in the library as it is. Values of other fields are ignored, such as `shift`, which changes no rule.
+and used as it is. Values of other fields are ignored, such as `shift`, which changes no rule.
 """
 
 import re

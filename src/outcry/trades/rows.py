@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outcry.market.bar_columns import BarColumns, TradeColumns
 from outcry.market.kernels import BulkFold
+from outcry.market.session_rows import RowBatch
 from outcry.trades.records import BAR, Quality, Rows
 
 Column = NDArray[Any]
@@ -78,3 +80,14 @@ def fold_rows(fold: BulkFold, rows: Rows, ticks: list[Column], quality: Quality)
     else:
         opened, high, low, close = ticks
         fold.bars(rows["ts_event"], opened, high, low, close, rows["volume"].astype(np.int64))
+
+
+def batch_of(rows: Rows, tick_e9: int, quality: Quality) -> RowBatch:
+    """Return the rows whose prices are on a tick, as arrays. tick_e9: the tick of the product in units of 10⁻⁹."""
+    rows, ticks, _ = on_tick(rows, tick_e9, quality)
+    at_ns = np.ascontiguousarray(rows["ts_event"])
+    if quality is Quality.TICKS:
+        return RowBatch(TradeColumns(at_ns, ticks[0], rows["size"]), rows["side"], 0)
+    opened, high, low, close = ticks
+    columns = BarColumns(at_ns, opened, high, low, close, rows["volume"].astype(np.int64))
+    return RowBatch(columns, None, quality.length_ns)

@@ -363,12 +363,32 @@ class PeriodPoc(Answer, frozen=True, kw_only=True):
     sessions: int
 
 
+class VwapBand(Answer, frozen=True, kw_only=True):
+    """The prices `deviations` standard deviations above and below the VWAP."""
+
+    deviations: int
+    upper: float
+    lower: float
+
+
+class Vwap(Answer, frozen=True, kw_only=True):
+    """Volume-weighted average price, and the volume-weighted standard deviation of the price.
+
+    Volume of bars counts as the profile spreads it: evenly over the rows of each bar.
+    """
+
+    price: float
+    deviation: float
+    bands: list[VwapBand]
+
+
 class ContextAnswer(Answer, frozen=True, kw_only=True):
     """Answer of `GET /api/context`: the details behind a levels answer.
 
     `state`: `live`, or a stable code for why the answer is delayed; `reason` is the same as text. `feed`: name of the
     live feed. `invented`: true if computed from simulated trades. `damaged_sessions`: stored sessions of the product
-    that failed their checksum; no answer uses them.
+    that failed their checksum; no answer uses them. `excess_high`, `excess_low`, `vwap` and the nodes are those of
+    `session`, as `GET /api/profile` defines them.
     """
 
     symbol: str
@@ -387,6 +407,11 @@ class ContextAnswer(Answer, frozen=True, kw_only=True):
     session: SessionLevels
     overnight: Overnight | None
     ib_extensions: list[IbExtension]
+    excess_high: bool = False
+    excess_low: bool = False
+    vwap: Vwap | None = None
+    high_volume_nodes: list[float] = []
+    low_volume_nodes: list[float] = []
     bias: Bias | None
     bias_votes: BiasVotes | None
     naked_pocs: list[DatedLevel]

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from outcry.base.sizes import Size
-from outcry.wire.answers import Answer, IbExtension, Method, PriceRange, SessionLevels
+from outcry.wire.answers import Answer, IbExtension, Method, PriceRange, SessionLevels, Vwap
 
 Hours = Literal["rth", "overnight", "full"]
 Period = Literal["day", "week", "month", "quarter"]
@@ -25,10 +25,18 @@ class ProfileRow(Answer, frozen=True, kw_only=True):
     delta: Size | None = None
 
 
-class ProfileSession(Answer, frozen=True, kw_only=True):
-    """One session of a profile, and its TPO value area under the profile's settings.
+class TimeRange(Answer, frozen=True, kw_only=True):
+    """A range of time in UTC: `from` is included, `to` is not."""
 
-    `final`: the session has completed.
+    from_: str = msgspec.field(name="from")
+    to: str
+
+
+class ProfileSession(Answer, frozen=True, kw_only=True):
+    """One session of a profile, or the part of it that the profile counts, with its TPO value area.
+
+    The value area is computed under the profile's settings. `final`: the session has completed. `whole`: the profile
+    counts the whole session. `windows`: the times that it counts, without breaks of trading.
     """
 
     date: str
@@ -37,6 +45,8 @@ class ProfileSession(Answer, frozen=True, kw_only=True):
     poc: float
     vah: float
     val: float
+    whole: bool = True
+    windows: list[TimeRange] = msgspec.field(default_factory=list[TimeRange])
 
 
 class AbsentSession(Answer, frozen=True, kw_only=True):
@@ -60,7 +70,8 @@ class Balance(Answer, frozen=True, kw_only=True):
 class ProfileWindow(Answer, frozen=True, kw_only=True):
     """The sessions that a profile counts: those of one contract between two trade dates, both included.
 
-    `period`: null unless the request named one. `balances`: suggestions to merge sessions.
+    The request may select some of them, or parts. `period`: null unless the request named one. `balances`: suggestions
+    to merge sessions.
     """
 
     session: Hours
@@ -71,25 +82,6 @@ class ProfileWindow(Answer, frozen=True, kw_only=True):
     sessions: list[ProfileSession]
     missing: list[AbsentSession]
     balances: list[Balance]
-
-
-class VwapBand(Answer, frozen=True, kw_only=True):
-    """The prices `deviations` standard deviations above and below the VWAP."""
-
-    deviations: int
-    upper: float
-    lower: float
-
-
-class Vwap(Answer, frozen=True, kw_only=True):
-    """Volume-weighted average price, and the volume-weighted standard deviation of the price.
-
-    Volume of bars counts as the profile spreads it: evenly over the rows of each bar.
-    """
-
-    price: float
-    deviation: float
-    bands: list[VwapBand]
 
 
 class Delta(Answer, frozen=True, kw_only=True):
@@ -105,10 +97,11 @@ class Delta(Answer, frozen=True, kw_only=True):
 class ProfileLevels(Answer, frozen=True, kw_only=True):
     """The levels of a profile under its settings.
 
-    `ib_high`, `ib_low`: range of the first hour of the regular session; null for several days or the overnight session,
-    which have no extensions either. Tails, single prints and excess are counted in ticks, whatever the row size.
-    `excess_high`: two or more single prints at the high, made before the last bracket. `high_volume_nodes`,
-    `low_volume_nodes`: peaks of the volume, and the valleys between them, ascending. `vwap`: null without volume.
+    `ib_high`, `ib_low`: range of the first hour of the regular session; null for several days, the overnight session
+    and a part without the whole hour, which have no extensions either. Tails, single prints and excess are counted in
+    ticks, whatever the row size. `excess_high`: two or more single prints at the high, made before the last bracket.
+    `high_volume_nodes`, `low_volume_nodes`: peaks of the volume, and the valleys between them, ascending. `vwap`: null
+    without volume.
     `anchored_vwap`: from the instant `anchor` on; null without that parameter. `delta`: null unless the request asks
     for it and the recording of every session has sides of trades.
     """
@@ -139,12 +132,28 @@ class ProfileLevels(Answer, frozen=True, kw_only=True):
     delta: Delta | None = None
 
 
+class ProfileSplit(Answer, frozen=True, kw_only=True):
+    """One of the profiles into which `split` divides the selection: the trades from `from` (included) to `to`.
+
+    `to` is not included. `develops`: later trades can still change it. `profile`: null if nothing traded.
+    """
+
+    _rows: ClassVar[str] = "rows"
+
+    from_: str = msgspec.field(name="from")
+    to: str
+    develops: bool
+    profile: ProfileLevels | None
+    rows: list[ProfileRow]
+
+
 class ProfileAnswer(Answer, frozen=True, kw_only=True):
     """Answer of `GET /api/profile`: the rows of one or several sessions, highest price first.
 
     `levels`: all values of the newest session, always with the preset `dalton`, brackets of 30 minutes and rows of one
     tick. `profile`: the levels of the rows, under the settings that `method` names. `develops`: later trades can still
-    change the rows, because a session is open or to come.
+    change the rows, because a session is open or to come. `splits`: the profiles between the instants of `split`, in
+    order of time; empty without this parameter.
     """
 
     _rows: ClassVar[str] = "rows"
@@ -157,3 +166,4 @@ class ProfileAnswer(Answer, frozen=True, kw_only=True):
     develops: bool
     profile: ProfileLevels
     rows: list[ProfileRow]
+    splits: list[ProfileSplit] = msgspec.field(default_factory=list[ProfileSplit])

@@ -118,7 +118,7 @@ async def delete_preset(context: PageContext, request: PageRequest) -> Response:
 
 
 async def presets_file(context: PageContext, request: PageRequest) -> Response:
-    """Return all settings as JSON by name, which `outcry.profile` and `outcry presets add` read."""
+    """Return all settings as JSON by name, with the values that `GET /api/match` has for them."""
     user = context.user(request)
     rows = await context.ask(context.services.presets.of, user.id)
     body = msgspec.json.encode({row.name: row.setting.values() for row in rows if row.setting is not None})

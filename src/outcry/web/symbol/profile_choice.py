@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Literal, cast, get_args
 from zoneinfo import ZoneInfo
 
-from outcry.answers.profile_sources import ProfileRequest
+from outcry.answers.profile_request import ProfileRequest
 from outcry.base.errors import InvalidParameter
 from outcry.market.ladder import BRACKET_MINUTES
 from outcry.market.methods import DALTON, PRESETS

@@ -8,7 +8,8 @@ from outcry.web.number_format import price_e9, price_text
 from outcry.web.symbol.outlook import Outlook
 from outcry.web.symbol.profile_choice import VwapLines
 from outcry.web.symbol.profile_drawing import Level, is_single
-from outcry.wire.profile import ProfileAnswer, Vwap
+from outcry.wire.answers import Vwap
+from outcry.wire.profile import ProfileAnswer
 
 
 def levels_of(outlook: Outlook, answer: ProfileAnswer, vwap: VwapLines, formatter: Formatter) -> list[Level]:

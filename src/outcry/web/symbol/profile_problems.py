@@ -26,8 +26,7 @@ def explained(problem: ServiceError, choice: ProfileChoice, formatter: Formatter
         ]
     if problem.message_id == "not_found.trades":
         text = words(
-            "The trades of %(day)s are not stored on this server, and only trades have what you chose. "
-            "Those of an open session are stored after its close.",
+            "The trades of %(day)s are not stored on this server, and only trades have what you chose.",
             day=formatter.day(str(details.get("date", ""))),
         )
         return text, [

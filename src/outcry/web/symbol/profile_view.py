@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from outcry.access.licences import Scope
-from outcry.answers.profile_sources import ProfileRequest
+from outcry.answers.profile_request import ProfileRequest
 from outcry.answers.query import Query
 from outcry.base.errors import NoLicensedSource, NotFound, Occupied, ServiceError
 from outcry.market.profile_settings import BRACKET_CHOICES, Hours
