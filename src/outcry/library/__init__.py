@@ -4,7 +4,7 @@ It uses the same kernel and rules as the service, so both compute the same numbe
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, tzinfo
 from decimal import Decimal
@@ -33,15 +33,16 @@ from outcry.library.levels import ProfileLevels, Row
 from outcry.library.markup import html_of
 from outcry.library.parts import balances_of, check_cuts, cuts_of, letters_of
 from outcry.library.price_ticks import FLOAT_ERROR_E9
+from outcry.library.settings import settings_of
 from outcry.library.sides import Deltas
 from outcry.library.terms import Selection, Terms, reference_of, size_step_e9, terms_of
 from outcry.library.times import Ints, inside, instant_of, span_text, time_text, zone_of
+from outcry.market.bar_columns import BarColumns, Columns, TradeColumns, longer_bars, minute_bars
 from outcry.market.day_type import day_type
 from outcry.market.kernels import BulkFold
 from outcry.market.ladder import MAX_ROWS, Ladder, RangeTooWide, bracket_windows
-from outcry.market.methods import PRESETS, Method
 from outcry.market.profile import SessionProfile, levels_of, profile_of
-from outcry.market.profile_settings import MAX_ROW_TICKS, ProfileSettings, RowPrices, in_rows, ladder_levels
+from outcry.market.profile_settings import ProfileSettings, RowPrices, in_rows, ladder_levels
 from outcry.market.units import PRICE_SCALE
 from outcry.market.volume_statistics import VolumeSums, volume_nodes
 
@@ -94,7 +95,7 @@ def profile(
     window: tuple[Any, Any] | list[tuple[Any, Any]] | None = None,
     bracket_minutes: int = 30,
     row_ticks: int = 1,
-    method: str = "dalton",
+    method: str | Mapping[str, object] = "dalton",
     symbol: str | None = None,
     date: str | date | None = None,
     session: str = "rth",
@@ -135,9 +136,10 @@ def profile(
     which on trades count for `anchored_vwap`.
 
     row_ticks: ticks of a row; rows are counted from price 0. A POC is the middle tick of its row, `val` and `vah` are
-    the outer ticks of theirs. method: a name in `outcry.market.methods.PRESETS`. tz: IANA zone of times that have none;
-    those of columns named `ts`, `ts_event` or `…_utc` are UTC. stamp: `close` if the time of a bar is its end; a file
-    must say which.
+    the outer ticks of theirs. method: a name in `outcry.market.methods.PRESETS`, or the values of a setting that you
+    saved, by the names of `GET /api/presets`; its hours, bracket and row apply where these arguments have their
+    defaults. tz: IANA zone of times that have none; those of columns named `ts`, `ts_event` or `…_utc` are UTC. stamp:
+    `close` if the time of a bar is its end; a file must say which.
     contract: with a path, the contract to read, such as `ESZ3`. volume, decimal, dates, bad_rows: with the path of a
     table, the options of `outcry import`, such as `volume="total"` for running totals. average_range: mean range of up
     to 20 earlier sessions, as a price difference; without it no day is a `non_trend`. size_step: with tick_size, the
@@ -146,24 +148,14 @@ def profile(
 
     Raises InvalidInput, a ValueError, with the problem, the value, a remedy and the row if there is one.
     """
-    preset = PRESETS.get(method)
-    if preset is None:
-        raise InvalidInput(f"Unknown method {method!r}", f"Use one of {', '.join(PRESETS)}.")
+    settings = settings_of(method, session, bracket_minutes, row_ticks)
     if stamp not in (None, "open", "close"):
         raise InvalidInput(f"Invalid stamp {stamp!r}", "Use open or close.")
-    if not 1 <= row_ticks <= MAX_ROW_TICKS:
-        raise InvalidInput(f"Invalid row_ticks {row_ticks!r}", f"Use 1 to {MAX_ROW_TICKS}.")
     selection = Selection(date, first, last, period, sessions)
     zone, reference = zone_of(tz), reference_of(instruments)
-    terms = terms_of(tick_size, window, symbol, selection, session, reference)
+    terms = terms_of(tick_size, window, symbol, selection, settings.hours if symbol else session, reference)
     step_e9 = size_step_e9(size_step, terms.product)
     cuts = cuts_of(terms, split)
-    try:
-        bracket_windows((), bracket_minutes)
-    except ValueError as problem:
-        raise InvalidInput(
-            f"Invalid bracket_minutes: {problem}", "Use 15, 30 or 60, for example."
-        ) from problem
     named: str | None = None
     if isinstance(data, (str, PathLike)):
         table, named = read_file(
@@ -184,15 +176,15 @@ def profile(
         if table.bars and stamp == "close":
             table = table._replace(at_ns=_starts(table.at_ns))
     fixed: dict[str, Any] = {
-        "symbol": symbol, "contract": named, "session": terms.session, "bracket_minutes": bracket_minutes,
-        "row_ticks": row_ticks,
+        "symbol": symbol, "contract": named, "session": terms.session,
+        "bracket_minutes": settings.bracket_minutes, "row_ticks": settings.row_ticks,
     }  # fmt: skip
     if table.bars:
         check_cuts(table.at_ns, terms, cuts)
     try:
-        found = _computed(table, terms, preset, fixed, average_range)
+        found = _computed(table, terms, settings, fixed, average_range)
         pieces = [terms.cut(*piece) for piece in pairwise(cuts)] if split else []
-        splits = [_piece(table, piece, preset, fixed) for piece in pieces]
+        splits = [_piece(table, piece, settings, fixed) for piece in pieces]
         anchored = {} if anchor is None else _anchored(table, terms, instant_of(anchor, "anchor"))
     except RangeTooWide as problem:
         raise InvalidInput(
@@ -207,35 +199,40 @@ def profile(
 
 
 def _computed(
-    table: Table, terms: Terms, preset: Method, fixed: dict[str, Any], average_range: float | None = None
-) -> Profile:
+    table: Table, terms: Terms, settings: ProfileSettings, fixed: dict[str, Any],
+    average_range: float | None = None,
+) -> Profile:  # fmt: skip
     """Return the profile of the rows inside the windows. fixed: fields of the result that do not depend on these."""
-    minutes = fixed["bracket_minutes"]
+    minutes, preset = settings.bracket_minutes, settings.method
     asked: dict[str, Any] = fixed | {
         "date": terms.date, "window_ns": (terms.segments[0][0], terms.segments[-1][1]), "sessions": terms.days,
     }  # fmt: skip
-    if preset.placement == "close_up":
-        return _of_closes(table, terms, preset, asked)
-    deltas = Deltas()
-    windows = bracket_windows(terms.bracket_segments, minutes)
-    ladder = _folded(table, terms, BulkFold(windows), minutes, deltas).ladder()
+    if settings.counts_closes:
+        return _of_closes(table, terms, settings, asked)
+    deltas, fold = Deltas(), BulkFold(bracket_windows(terms.bracket_segments, minutes))
+    if settings.bar_minutes:
+        _longer_bars(table, terms, settings.bar_minutes).add_to(fold)
+    else:
+        _fold(table, terms, fold, minutes, deltas)
+    ladder = fold.ladder()
     if ladder is None:  # rows of size 0 and bars of volume 0 do not count as trades
         raise InvalidInput(_NOTHING_TRADED, "Check the size or volume column.")
     found = profile_of(ladder, 60 // minutes, preset)
     if terms.regular and minutes == _DAY_TYPE_MINUTES:
         average = None if average_range is None else round(average_range * PRICE_SCALE / terms.tick_e9)
         asked["day_type"] = day_type(found, average).value
-    settings = ProfileSettings(preset, bracket_minutes=minutes, row_ticks=fixed["row_ticks"])
     asked["balances"] = balances_of(ladder, terms, settings)
     return _shown(ladder, found, terms, table.size_step_e9, settings, deltas.of(ladder), asked)
 
 
-def _piece(table: Table, terms: Terms | None, preset: Method, fixed: dict[str, Any]) -> Profile | None:
+def _piece(
+    table: Table, terms: Terms | None, settings: ProfileSettings, fixed: dict[str, Any]
+) -> Profile | None:
     """Return the profile of a part of the selection; None if nothing traded in it."""
     if terms is None or not inside(table.at_ns, terms.segments).any():
         return None
     try:
-        return _computed(table, terms, preset, fixed)
+        return _computed(table, terms, settings, fixed)
     except InvalidInput as problem:
         if problem.problem == _NOTHING_TRADED:
             return None
@@ -247,8 +244,9 @@ def _anchored(table: Table, terms: Terms, anchor_ns: int) -> dict[str, float]:
     rest = terms.cut(anchor_ns, terms.segments[-1][1])
     if rest is None or not inside(table.at_ns, rest.segments).any():
         return {}
-    windows = bracket_windows(terms.bracket_segments, _DAY_TYPE_MINUTES)
-    ladder = _folded(table, rest, BulkFold(windows), _DAY_TYPE_MINUTES, Deltas()).ladder()
+    fold = BulkFold(bracket_windows(terms.bracket_segments, _DAY_TYPE_MINUTES))
+    _fold(table, rest, fold, _DAY_TYPE_MINUTES, Deltas())
+    ladder = fold.ladder()
     sums = VolumeSums.of(ladder.volume, ladder.low_ticks) if ladder else VolumeSums()
     return {f"anchored_{name}": value for name, value in _vwap(sums, terms.tick_e9).items()}
 
@@ -282,10 +280,23 @@ def _step_to_read(table: Table) -> int:
     return PRICE_SCALE if table.in_steps else table.size_step_e9
 
 
-def _folded(
-    table: Table, terms: Terms, fold: BulkFold, bracket_minutes: int, deltas: Deltas
-) -> BulkFold:  # fmt: skip
-    """Add the rows inside the window to a fold and to the deltas, and return the fold."""
+def _fold(table: Table, terms: Terms, fold: BulkFold, bracket_minutes: int, deltas: Deltas) -> None:
+    """Add the rows inside the window to a fold and to the deltas."""
+    for columns in _columns(table, terms, bracket_minutes, deltas):
+        columns.add_to(fold)
+
+
+def _longer_bars(table: Table, terms: Terms, minutes: int) -> BarColumns:
+    """Return the rows inside the window as bars of a length, in order of time."""
+    parts = [*_columns(table, terms, minutes, Deltas())]
+    rows = parts[0]
+    if isinstance(rows, TradeColumns) and len(parts) > 1:
+        rows = TradeColumns(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return longer_bars(minute_bars(rows, terms.segments), terms.bracket_segments, minutes)
+
+
+def _columns(table: Table, terms: Terms, bracket_minutes: int, deltas: Deltas) -> Iterator[Columns]:
+    """Yield the rows inside the window, and add them to the deltas. Bars must not be longer than a bracket."""
     names, fixed, tick_e9, step_e9 = table.names, table.fixed, terms.tick_e9, _step_to_read(table)
     if not table.bars:
         for part in _parts(table, terms, _PART_ROWS):
@@ -293,10 +304,10 @@ def _folded(
                 lambda part=part: ticks_of(part.columns["price"], tick_e9, part.places, fixed=fixed),
                 lambda part=part: sizes_of(part.columns["size"], names["size"], part.places, step_e9),
             )
-            fold.trades(part.at_ns, ticks, sizes)
+            yield TradeColumns(part.at_ns, ticks, sizes)
             if "side" in part.columns:
                 deltas.add(ticks, sizes, part.columns["side"])
-        return fold
+        return
     bars = next(_parts(table, terms, len(table.at_ns)))
     columns, places = bars.columns, bars.places
     check_repeats(bars.at_ns, places)
@@ -309,8 +320,7 @@ def _folded(
         lambda: sizes_of(columns["volume"], names["volume"], places, step_e9),
     )
     check_bars(opened, high, low, close, places)
-    fold.bars(bars.at_ns, opened, high, low, close, volume)
-    return fold
+    yield BarColumns(bars.at_ns, opened, high, low, close, volume)
 
 
 def _checked(*steps: Callable[[], Ints]) -> list[Ints]:
@@ -327,8 +337,8 @@ def _checked(*steps: Callable[[], Ints]) -> list[Ints]:
     return done
 
 
-def _of_closes(table: Table, terms: Terms, preset: Method, asked: dict[str, Any]) -> Profile:
-    """Return the profile for presets that count each bar or trade only at its close, rounded up to a tick."""
+def _closes(table: Table, terms: Terms) -> tuple[Ints, Ints]:
+    """Return the closes of bars, or the trades, in order of time: prices rounded up to a tick, and sizes in lots."""
     part, tick_e9 = next(_parts(table, terms, len(table.at_ns))), terms.tick_e9
     if table.bars:
         check_repeats(part.at_ns, part.places)
@@ -343,9 +353,21 @@ def _of_closes(table: Table, terms: Terms, preset: Method, asked: dict[str, Any]
     if not traded.any():
         raise InvalidInput(_NOTHING_TRADED, "Check the size or volume column.")
     order = np.argsort(part.at_ns[traded], kind="stable")
-    ticks, sizes = ticks[traded][order], sizes[traded][order]
+    return ticks[traded][order], sizes[traded][order]
+
+
+def _of_closes(table: Table, terms: Terms, settings: ProfileSettings, asked: dict[str, Any]) -> Profile:
+    """Return the profile for presets that count each bar or trade only at its close, rounded up to a row."""
+    preset, tick_e9 = settings.method, terms.tick_e9
+    if settings.bar_minutes:
+        bars = _longer_bars(table, terms, settings.bar_minutes)
+        ticks, sizes = bars.close, bars.volume_lots
+        if not len(ticks):
+            raise InvalidInput(_NOTHING_TRADED, "Check the size or volume column.")
+    else:
+        ticks, sizes = _closes(table, terms)
     sums = VolumeSums.of_trades(ticks.tolist(), sizes.tolist())
-    size = asked["row_ticks"]
+    size = settings.row_ticks
     first, last = int(ticks[0]), int(ticks[-1])
     lowest, highest = int(ticks.min()), int(ticks.max())
     ticks = -(-ticks // size)
@@ -387,11 +409,11 @@ def _shown(
     def price(ticks: int) -> float:
         return ticks * tick_e9 / PRICE_SCALE
 
-    size, levels, rows = (
-        settings.row_ticks,
-        ladder_levels(ladder, settings),
-        in_rows(ladder, settings.row_ticks),
-    )
+    def shown(half_ticks: int) -> float:
+        return half_ticks * tick_e9 / (2 * PRICE_SCALE)
+
+    size, scale = settings.row_ticks, settings.scale
+    levels, rows = ladder_levels(ladder, settings), in_rows(ladder, size)
     prices, nodes = RowPrices(rows.low_ticks, size), volume_nodes(rows.volume)
     marks, tpos = letters_of(rows, terms, settings.bracket_minutes), rows.tpo_counts()
     of_rows: list[Size | None] = [None] * len(marks)
@@ -401,13 +423,14 @@ def _shown(
             sums[tick // size - rows.low_ticks] += delta
         of_rows = [size_of(lots, step_e9) for lots in sums]
     return Profile(
-        poc=price(levels.poc), vah=price(levels.vah), val=price(levels.val), vpoc=price(levels.vpoc),
+        poc=shown(scale.poc(levels.poc // size)), vah=shown(scale.vah(levels.vah // size)),
+        val=shown(scale.val(levels.val // size)), vpoc=shown(scale.poc(levels.vpoc // size)),
         ib_high=price(found.ib_high) if terms.has_first_hour else math.nan,
         ib_low=price(found.ib_low) if terms.has_first_hour else math.nan, high=price(found.high), low=price(found.low),
-        poc_candidates=[price(ticks) for ticks in levels.poc_candidates],
+        poc_candidates=[shown(scale.poc(ticks // size)) for ticks in levels.poc_candidates],
         poor_high=found.poor_high, poor_low=found.poor_low,
         single_prints=[(price(low), price(high)) for low, high in found.single_prints],
-        volume_vah=price(levels.volume_vah), volume_val=price(levels.volume_val),
+        volume_vah=shown(scale.vah(levels.volume_vah // size)), volume_val=shown(scale.val(levels.volume_val // size)),
         open=price(found.open), close=price(found.close),
         rows=[
             Row(price(prices.low(row)), marks[row], tpos[row], size_of(rows.volume[row], step_e9), of_rows[row])
