@@ -175,7 +175,7 @@ def test_the_reference_contains_the_docstrings(built: Path) -> None:
     library, client = (
         read(built / "reference" / f"python-{name}.html").text for name in ("library", "client")
     )
-    assert "Compute the profile of one session." in library
+    assert "Compute the profile of a session, of several sessions, or of parts of them." in library
     assert "bracket_minutes" in library
     for name in ("levels", "alerts_history", "iter_alerts", "stream", "verify_webhook", "RateLimited"):
         assert name in client
